@@ -266,7 +266,7 @@ func (x *coll) checkLen(what string, got, want int) error {
 	return nil
 }
 
-// scratchKept is the most scratch memory, in bytes, that a communicator keeps.
+// scratchKept is the maximum scratch memory, in bytes, that a communicator keeps.
 const scratchKept = 4 << 20
 
 // words returns scratch memory of at least n bytes. All blocking calls share the same memory,

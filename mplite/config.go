@@ -22,9 +22,9 @@ const (
 // (see package job). Without such a variable the field's default applies. A nil Config means
 // that all fields are zero.
 type Config struct {
-	// Config says which rank of which job this is and which NIC carries its messages. Its
-	// Timeout bounds Init, in addition to the context, and how long Finalize waits for ranks to
-	// leave after its barrier.
+	// Config identifies the job and the rank, and selects the NIC that carries the rank's
+	// messages. Timeout bounds Init, in addition to the context. It also bounds how long
+	// Finalize waits after its barrier for ranks to leave.
 	job.Config
 	// Member, if not nil, is the process's membership in the job, which several packages can share
 	// (job.Open). Job, Rank, Size, Interface and NIC then come from the member and must be zero.

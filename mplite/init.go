@@ -372,7 +372,7 @@ func (l links) Fail(rank int, cause error) error {
 	return p.err
 }
 
-// Err returns the error because of which waiting for other ranks is useless, or nil.
+// Err returns the error that makes it useless to wait for other ranks, or nil.
 func (l links) Err() error {
 	if w := l.w; len(w.dead) > 0 {
 		return w.dead[0].err

@@ -57,7 +57,7 @@ const (
 	Ahead
 )
 
-// aheadMost is the most ranks of a job that connects Ahead by default.
+// aheadMost is the maximum number of ranks of a job that connects Ahead by default.
 const aheadMost = 8
 
 // onUse reports whether ranks connect on first use.

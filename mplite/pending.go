@@ -27,7 +27,7 @@ type Pending struct {
 	Err           string // cause of the end of the job for this rank; empty before
 }
 
-// pendingMax is the most entries in each list of a Pending.
+// pendingMax is the maximum number of entries in each list of a Pending.
 const pendingMax = 256
 
 // Operation is a send or receive that has started and is not complete.

@@ -56,7 +56,7 @@ func (c *Comm) probe(ctx context.Context, src, tag int, take bool) (Matched, err
 	}
 }
 
-// iprobe is probe without blocking: it polls once if need be.
+// iprobe is probe without blocking: it polls once if necessary.
 func (c *Comm) iprobe(src, tag int, take bool) (m Matched, found bool, err error) {
 	w := c.w
 	w.mu.Lock()

@@ -162,18 +162,18 @@ func (w *world) notify() {
 	}
 }
 
-// reapBatch is the most completions that one step or poll handles.
+// reapBatch is the maximum number of completions that one step or poll handles.
 const reapBatch = 32
 
-// poll handles what has completed, without waiting. It may release the mutex
-// meanwhile.
+// poll handles completions without waiting. It may release the mutex meanwhile.
 func (w *world) poll() {
 	w.askAgain()
 	w.reap()
 	w.advance()
 }
 
-// reap is poll without what is due then.
+// reap handles only completions: it repeats no requests to connect, and runs neither
+// schedules nor copies.
 func (w *world) reap() {
 	if w.cq == nil {
 		return

@@ -55,7 +55,7 @@ func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags u
 	p.showsLanding(size)
 }
 
-// clear tells the sender to write the message that r has accepted.
+// clear asks the sender to write the message that r has accepted.
 func (p *peer) clear(r *request) {
 	w, n := p.w, r.accepted
 	c := control{kind: kindClear, sendID: r.remoteID, recvID: r.id}

@@ -154,7 +154,8 @@ func (c *Comm) nothing(s spec, st Status) *request {
 
 // beginSend begins a send that cannot complete at once, or whose end must be reported.
 func (w *world) beginSend(c *Comm, p *peer, buf []byte, tag int, s spec) *request {
-	// Before the request exists: what is heard now may end all requests there are.
+	// Poll before the request exists: a message that arrives now may end all existing
+	// requests.
 	if p != nil && p.queue.head == nil && (p.credits == 0 || !p.Room()) {
 		w.reap()
 	}

@@ -161,7 +161,7 @@ func (h *header) valid(payload int) bool {
 // can claim. Memory limits real messages earlier.
 const maxMessage = 1 << 46
 
-// target is the body of a clear or land message: where payloads go.
+// target is the body of a clear or land message: the destination of payloads.
 type target struct {
 	addr   uint64
 	handle uint32

@@ -7,8 +7,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
-// descriptorOf returns the program's descriptor of which w is the engine's copy. The engine has no
-// other descriptors than the field work of these.
+// descriptorOf returns the program's descriptor whose copy in the engine is w. Every descriptor of
+// the engine is the field work of a Descriptor.
 func descriptorOf(w *conn.Descriptor) *Descriptor {
 	return (*Descriptor)(unsafe.Add(unsafe.Pointer(w), -int(unsafe.Offsetof(Descriptor{}.work))))
 }

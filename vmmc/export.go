@@ -158,12 +158,12 @@ func (e *Export) Importers() []Peer {
 	return peers
 }
 
-// Unexport ends the export. When it returns, no process can write to the buffer any more;
-// sends under way have completed, or fail with ErrUnexported at their senders. It waits until
-// all importers have acknowledged, for at most Config.PeerTimeout and until ctx ends. An
-// importer that has not acknowledged by then loses its connection with this process when it
-// writes. Handlers may call Unexport. Notifications that are not handled yet are dropped. A
-// second call does nothing.
+// Unexport ends the export. When it returns, no process can write to the buffer any more.
+// Sends in progress have completed, or fail with ErrUnexported at their senders. It waits
+// until all importers have acknowledged, for at most Config.PeerTimeout and until ctx ends.
+// An importer that has not acknowledged by then loses its connection with this process when
+// it writes. Handlers may call Unexport. Notifications that are not handled yet are dropped.
+// A second call does nothing.
 func (e *Export) Unexport(ctx context.Context) error {
 	p := e.p
 	words, had := e.unlist()

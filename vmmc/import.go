@@ -258,9 +258,9 @@ func (i *Import) Size() int {
 // Name returns the name of the imported export.
 func (i *Import) Name() Name { return i.name }
 
-// Unimport ends the import: its addresses become invalid. It returns when the data sent to it
-// is in the exporter's memory, or has failed, so that none is written later. If ctx ends
-// before, Unimport returns its error, and data under way may still be written. A second call
+// Unimport ends the import: its addresses become invalid. It returns when each send to the
+// import has completed or failed, so that no data is written later. If ctx ends earlier,
+// Unimport returns the error of ctx, and data in transit may still be written. A second call
 // does nothing.
 func (i *Import) Unimport(ctx context.Context) error {
 	p := i.p

@@ -121,7 +121,8 @@ func (h *Card) mapped(routes []myrinet.HostRoute) {
 	h.later()
 }
 
-// Close closes the card. The connections of its processes end, and it sends nothing any more.
+// Close closes the card. The connections of its processes end, and the card no longer sends
+// packets.
 func (h *Card) Close() error {
 	h.close.Do(func() {
 		h.host.Engine.Lock()

@@ -99,7 +99,7 @@ func (h *Card) ping(node int) {
 	}
 }
 
-// refused tells a node that one of its processes has written to memory that it may not write.
+// refused notifies a node that one of its processes has written to memory without permission.
 func (h *Card) refused(node int, port uint16, frame uint32) {
 	b := append(make([]byte, 0, 8), ctlRefused)
 	h.reply(message{node: node, data: be32(be16(b, port), frame)})

@@ -228,8 +228,8 @@ func (f *far) leave(s *seat) {
 	}
 }
 
-// began tells the card up to which line to a node the process has ended what depended on earlier
-// ones.
+// began reports to the card the newest line to a node for which the process has ended everything
+// that depended on earlier lines.
 func (g *farProcess) began(node int, line uint64) {
 	if node >= 0 && node < maxNodes {
 		shared.Store(g.p.queue.lines, node*lineWord, uint32(line))
@@ -604,7 +604,7 @@ func (d *farDirectory) Prove(_ provider.Ticket, from provider.Identity, answer f
 // Spent does nothing.
 func (d *farDirectory) Spent(provider.Ticket) {}
 
-// Met does nothing: the card's driver tells the process's peers when it ends.
+// Met does nothing: the card's driver notifies the process's peers when the process ends.
 func (d *farDirectory) Met(ethertype.MAC) {}
 
 // OnDeath does nothing.

@@ -110,9 +110,10 @@ func (p *process) tell(e event) {
 	}
 }
 
-// cutAgain reports whether inbox says already that the connections with the node have ended. It then makes that the end of
-// those that have begun since, too: what the node's processes have said on them does not matter any more. So
-// inbox has one such event for each node, however often lines are cut while the process does not look.
+// cutAgain reports whether inbox already contains an event for the end of the connections with the node. This
+// event then also ends the connections that have begun since, and the messages of the node's processes on these
+// connections no longer count. So inbox has at most one such event for each node, however often lines are cut
+// before the process handles them.
 func (p *process) cutAgain(e *event) bool {
 	at, is := p.cuts[e.from.MAC]
 	if !is {

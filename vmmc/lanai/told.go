@@ -5,8 +5,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/untaken"
 )
 
-// Limits of the events that wait until a process handles them. A process may be idle for long while
-// others send without end.
+// Limits of the events that wait until a process handles them. A process may be idle for a long
+// time while other processes continue to send.
 const (
 	mostTold  = 1 << 20 // bytes of messages, in addition to the guaranteed part of each process that is not a stranger
 	mostNotes = 4096    // notifications, in addition to maxNotes of each process
@@ -31,8 +31,9 @@ const (
 	unwanted                   // a stranger, and the process has the maximum number of relations
 )
 
-// hearMessage passes another process's message to a process. It reports false if there is no room
-// for the message: the sender is told that the process does not exist, and their connection ends.
+// hearMessage passes another process's message to a process. It returns false if there is no room
+// for the message. The sender then receives a message that the process does not exist, and their
+// connection ends.
 func (s *seat) hearMessage(e event) bool {
 	is := s.relation(e.from)
 	if len(e.body) > 0 && e.body[0] == sayBye {
@@ -63,7 +64,7 @@ func (s *seat) hearMessage(e event) bool {
 	return false
 }
 
-// hearNote tells a process that another one has written to a frame.
+// hearNote notifies a process that another process has written to a frame.
 func (s *seat) hearNote(frame uint32, from ethertype.Addr) {
 	if !s.told.Note(from) {
 		s.h.prog.count.Untold++
@@ -72,8 +73,8 @@ func (s *seat) hearNote(frame uint32, from ethertype.Addr) {
 	s.tell(event{kind: eventNote, frame: frame})
 }
 
-// hearRefusal tells a process that a node has refused a write. If there is no room, the end of the
-// write reports it too.
+// hearRefusal notifies a process that a node has refused a write. If there is no room, the end of
+// the write reports it too.
 func (s *seat) hearRefusal(from ethertype.Addr, frame uint32) {
 	if !s.told.Message(from, cost(nil), true) {
 		s.h.prog.count.Untold++

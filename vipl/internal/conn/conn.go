@@ -200,7 +200,8 @@ func (c *Conn) Forget() {
 	c.unlist()
 }
 
-// reset prepares for a new connection. Its first message goes to the receive first.
+// reset prepares for a new connection. The connection's first message goes to the receive
+// with the number first.
 func (r *rxHalf) reset(first ethertype.Seq) {
 	r.predicted, r.msgIn, r.last.waits = ethertype.Prefix{}, rxCursor{base: first}, false
 	if r.pieces != nil {

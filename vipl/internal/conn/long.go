@@ -290,10 +290,10 @@ func (sh *Shared) Rest() int {
 	return sh.Long.link.Rest()
 }
 
-// BeginLong takes the header of a long frame apart, of which rest bytes are with the link.
-// If straight agrees, the payload that it returns is what is there, and the data behind it
-// are fetched to where they belong when they are placed; EndLong ends that. Otherwise it
-// returns nil.
+// BeginLong decodes the header of a long frame, of which the link still holds rest bytes.
+// If straight returns true, BeginLong returns the payload, of which only the beginning is
+// in memory. The data behind it are fetched straight to their destination when they are
+// placed, until EndLong is called. Otherwise BeginLong returns nil.
 func (sh *Shared) BeginLong(begin []byte, rest int, straight func(h *ethertype.Header) bool) (h *ethertype.Header, payload []byte) {
 	l, h := &sh.Long, &sh.in
 	frame := sh.longRoom(len(begin) + rest)

@@ -309,7 +309,8 @@ type lastWord struct {
 	bytes [latch.MaxEdges]byte
 }
 
-// storeLast stores the last word of an RDMA write of which everything else has arrived.
+// storeLast stores the last word of an RDMA write, after everything else of the write has
+// arrived.
 func (r *rxHalf) storeLast() {
 	w := &r.last
 	if !w.seq.Less(r.receiver.Next()) {

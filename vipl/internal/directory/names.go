@@ -104,7 +104,8 @@ func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, 
 	return d.lookup(ctx, question{name, at}, 0, timeout)
 }
 
-// Announce tells all NICs that await it where the owner of a name of this NIC is.
+// Announce sends the address of a name's owner, on this NIC, to all NICs that wait for
+// it.
 func (d *Directory) Announce(name string) {
 	if port, ok := d.names.own[name]; ok {
 		d.nic.Send(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindAnswer, SrcPort: d.self.Addr.Port},

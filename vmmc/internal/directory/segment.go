@@ -120,7 +120,7 @@ func (s *Segment) withdraw(name string) {
 	s.nic.Withdraw(name)
 }
 
-// Match implements Directory. It asks until somebody answers.
+// Match implements Directory. It asks until a process answers.
 func (s *Segment) Match(ctx context.Context, name Name) (Found, error) {
 	addr, err := Look(ctx, s.nic, name.Key(s.scope))
 	return Found{Addr: addr}, s.reword(err, name)
