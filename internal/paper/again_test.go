@@ -2,7 +2,7 @@ package paper
 
 import "testing"
 
-// TestCallsAgain: what a call takes does not depend on where Go has memory for it.
+// TestCallsAgain checks that the time of a call does not depend on where Go allocates its memory.
 func TestCallsAgain(t *testing.T) {
 	m := newVMMCModel()
 	var between [][]byte

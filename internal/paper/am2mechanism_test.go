@@ -10,7 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// am2Mechanisms: what makes the numbers of the AM-II paper, with two hosts, and with many.
+// am2Mechanisms checks which mechanisms determine the numbers of the AM-II paper, with two hosts
+// and with many.
 func am2Mechanisms(x *mechanisms) {
 	am2Pair(x)
 	am2Crowds(x)
@@ -25,7 +26,7 @@ func retime(c *amConfig, change func(t *myrinet.Timing)) {
 	c.Card.Timing = &timing
 }
 
-// am2Pair: what protocols and GAM's pipelining do to two hosts.
+// am2Pair checks the effects of the protocols and of GAM's pipelining on two hosts.
 func am2Pair(x *mechanisms) {
 	run := func(change func(m *amModel)) map[string]float64 {
 		m := newAMModel()
@@ -45,10 +46,10 @@ func am2Pair(x *mechanisms) {
 	x.moves("the bus's slow reads", 0.3, was, run(func(m *amModel) { retime(&m.now, func(t *myrinet.Timing) { t.DMAFetch = 0 }) }), "sec7.bandwidth", "sec7.share_of_gam")
 }
 
-// mechanismTime is for how long crowds are looked at here.
+// mechanismTime is the duration for which crowds are measured here.
 const mechanismTime = 20 * time.Millisecond
 
-// am2Crowds: the rate of a server is that of its card's program.
+// am2Crowds checks that the card's program determines the rate of a server.
 func am2Crowds(x *mechanisms) {
 	crowds := func(change func(c *amConfig)) map[string]float64 {
 		c := nowConfig()
@@ -73,8 +74,9 @@ func am2Crowds(x *mechanisms) {
 	x.moves("quick attempts in vain", 0.1, was, crowds(func(c *amConfig) { c.Costs.Loiter = 10 }), "fig10.rate")
 }
 
-// am2Table: bandwidths are those of the hosts' buses, and across a bisection that of its
-// cables; round trips have the program's checks in them. Networks are smaller here.
+// am2Table checks that the hosts' buses determine bandwidths, that the cables determine the
+// bandwidth across a bisection, and that round trips include the program's checks. Networks are
+// smaller here.
 func am2Table(x *mechanisms) {
 	exchange := func(topology *topology.Topology, hosts int, target func(host int) int, change func(c *amConfig)) (rtt, rate float64) {
 		c := nowConfig()
@@ -122,15 +124,16 @@ func am2Table(x *mechanisms) {
 	asIs := func(*amConfig) {}
 	was := all(half, asIs)
 	x.moves("the bisection", 0.3, was, all(topology.Line(hosts, 1, hosts), asIs), "table1.bisection_bw", "table1.bisection_all")
-	// Of cshift's time less goes to stores: its messages meet in the network, neighbor's do not.
+	// A smaller part of cshift's time is spent on stores: its messages meet in the network, and the
+	// messages of neighbor do not.
 	storesFree := all(half, func(c *amConfig) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) })
 	x.moves("the time of stores", 0.05, was, storesFree, "table1.neighbor_bw", "table1.neighbor_all")
 	x.moves("the time of stores", 0.02, was, storesFree, "table1.cshift_bw", "table1.cshift_all")
 	x.moves("protection", 0.03, was, all(half, func(c *amConfig) { c.Unprotected = true }), "table1.cshift_rtt_us", "table1.neighbor_rtt_us", "table1.bisection_rtt_us")
 }
 
-// am2Threads: with a frame for each endpoint none has to take turns, and all have a part of what
-// the card can do all the time.
+// am2Threads checks that endpoints do not take turns if each endpoint has a frame. Then each gets a
+// part of the card's rate all the time.
 func am2Threads(x *mechanisms) {
 	threads := func(change func(c *amConfig)) map[string]float64 {
 		c := nowConfig()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// models are the configurations of the profiles, and which constants of a paper the fields of
-// each are in.
+// models are the configurations of the profiles. fields maps the fields of each configuration to
+// the constants of a paper.
 var models = map[string]struct {
 	config any
 	fields map[string]string
@@ -50,7 +50,7 @@ var models = map[string]struct {
 	}},
 }
 
-// numbers calls each for the numbers that a value has which are not 0, with their names.
+// numbers calls each for the nonzero numbers of a value, with their names.
 func numbers(v reflect.Value, name string, each func(name string)) {
 	switch {
 	case v.Kind() == reflect.Pointer && !v.IsNil():
@@ -72,8 +72,8 @@ func numbers(v reflect.Value, name string, each func(name string)) {
 	}
 }
 
-// TestConstantsAreListed: each number of a profile's configuration is a constant of the
-// profile, so that none decides anything in silence.
+// TestConstantsAreListed checks that each number of a profile's configuration is a constant of the
+// profile, so that no number has an effect without being listed.
 func TestConstantsAreListed(t *testing.T) {
 	for _, p := range Papers() {
 		constants := map[string]bool{}

@@ -2,18 +2,18 @@
 // reports how far its results are from the published ones.
 //
 // A Paper has items: each is one published number, or one property that a figure shows. The kind of
-// an item tells what our value for it is worth:
+// an item states what our value shows:
 //
 //   - input: a constant of the model is this number, or was chosen so that this number results;
-//   - output: programs that run produce it, with all constants fixed by inputs;
-//   - derived: it is arithmetic of inputs;
+//   - output: the number results from programs that ran with all constants fixed by inputs;
+//   - derived: the number is computed from inputs;
 //   - shape: the paper has no number, but states or draws a property.
 //
-// An item that is arithmetic of other items, inputs or not, has a From, which computes our value
-// from theirs.
+// An item that is computed from other items has a From, which computes our value from the values
+// of these items.
 //
 // A Profile is the hardware of a paper: constants, each with the one input that fixed it, or with
-// the reason why there is none. An Experiment runs programs on a profile and sets the values of
+// the reason why no input fixed it. An Experiment runs programs on a profile and sets the values of
 // items. Everything is deterministic, with virtual time and fixed seeds, except values that are
 // marked as measured on the machine that runs this.
 package paper

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestArithmetic: what is arithmetic of inputs is derived, and so is what the paper has not
-// measured, and nothing else; what is published follows as the tables say from what else is, but for rounding.
+// TestArithmetic checks that an item is derived if and only if it is computed from inputs, or the
+// paper has not measured it. It also checks that published numbers follow from other published
+// numbers as the tables state, except for rounding.
 func TestArithmetic(t *testing.T) {
 	const rounding = 0.05
 	for _, p := range Papers() {
@@ -33,7 +34,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// ofInputs reports whether an item is an input, or arithmetic of inputs only.
+// ofInputs reports whether an item is an input, or is computed from inputs only.
 func (p *Paper) ofInputs(item *Item) bool {
 	if item.Kind == Input {
 		return true

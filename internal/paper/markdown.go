@@ -40,8 +40,8 @@ The mark ! means that our value deviates by more than 15 %%, that a shape does n
 the item was not measured. The remarks under the table give the reason.
 
 A constant is fixed by one published number, or is stated by the paper, or is a choice. No
-published number fixes a choice. The table under each table of constants shows the values that change
-when a choice is decreased or increased by half (` + "`bobnet paper --sensitivity`" + `).
+published number fixes a choice. The table under each table of constants shows the values that
+change when a choice is decreased or increased by half (` + "`bobnet paper --sensitivity`" + `).
 
 `
 

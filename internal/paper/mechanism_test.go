@@ -13,18 +13,19 @@ import (
 	vmmclanai "github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
-// mechanisms are those of a paper's model: what moves which output.
+// mechanisms are the mechanisms of a paper's model, with the outputs that each changes.
 type mechanisms struct {
 	*testing.T
 	paper *Paper
 	moved map[string]bool // by items
 }
 
-// repeat runs an experiment and returns what it sets, and what follows from that.
+// repeat runs an experiment. It returns the values that the experiment sets, and the values that
+// are computed from them.
 func (x *mechanisms) repeat(run func(b *Bench) error) map[string]float64 {
 	x.Helper()
 	b := &Bench{Context: context.Background(), brief: true, values: map[string]float64{}, paper: x.paper,
-		change: func(any) {}} // nothing is measured beside models
+		change: func(any) {}} // only models are measured
 	if err := run(b); err != nil {
 		x.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func (x *mechanisms) repeat(run func(b *Bench) error) map[string]float64 {
 	return values
 }
 
-// moves wants items to have moved by a share at least, because something is switched off.
+// moves checks that the values of items change by at least a share when a mechanism is switched
+// off.
 func (x *mechanisms) moves(off string, by float64, was, is map[string]float64, items ...string) {
 	x.Helper()
 	for _, item := range items {
@@ -51,8 +53,8 @@ func (x *mechanisms) moves(off string, by float64, was, is map[string]float64, i
 	}
 }
 
-// TestMechanismsMatter: each output that is measured moves when what makes it is switched off,
-// so that it is no input in disguise. The short form does so for one paper.
+// TestMechanismsMatter checks that each measured output changes when its mechanism is switched off.
+// Otherwise the output would be an input in disguise. The short form checks one paper.
 func TestMechanismsMatter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("repeats experiments of four papers many times")
@@ -123,7 +125,8 @@ func vmmcMechanisms(x *mechanisms) {
 	x.moves("the host's processor", 0.1, was, run(func(m *vmmcModel) { m.send = 0 }), "fig2.one_word_us")
 	x.moves("copies", 1, was, run(func(m *vmmcModel) { m.bcopy = math.Inf(1) }), "sec5.4.vrpc")
 
-	// A TLB that knows a page needs no interrupt: refills cost only who sends for the first time.
+	// If a page is in the TLB, no interrupt is needed. Only the first send from a page pays for a
+	// refill.
 	const size = 1 << 17
 	slow := model(func(m *vmmcModel) { m.timing.Interrupt *= 10 })
 	for _, test := range []struct {
@@ -148,10 +151,10 @@ func vmmcMechanisms(x *mechanisms) {
 	}
 }
 
-// splitcMechanisms: what cards, poll routine, credits and the rules of the layers do. The
-// paper has 15 of AMVIA's 53 us be the wait for a doorbell, a share of 0.28, most of which is
-// what a send takes the card. Reads and writes of two processes take as long as one's because
-// who waits for a reply serves the other one meanwhile (section 6.2).
+// splitcMechanisms checks the effects of cards, poll routine, credits and the rules of the layers.
+// In the paper, 15 of AMVIA's 53 us are the wait for a doorbell, a share of 0.28. Most of this is
+// the card's time for a send. Reads and writes of two processes take as long as those of one
+// process, because a process that waits for a reply serves the other one meanwhile (section 6.2).
 func splitcMechanisms(x *mechanisms) {
 	run := func(change func(m *viaModel)) map[string]float64 {
 		m := newVIAModel()
@@ -189,7 +192,7 @@ func times(t *testing.T, change func(m *viaModel), layer string, procs int, app 
 	return d
 }
 
-// splitcApplications: what shapes of figure 6-5 depend on, as the document says.
+// splitcApplications checks the causes of the shapes of figure 6-5 that the document states.
 func splitcApplications(t *testing.T) {
 	asIs := func(*viaModel) {}
 	cholesky := skeleton.Cholesky{N: 1536, Down: 12, Over: 8}
@@ -225,8 +228,8 @@ func splitcApplications(t *testing.T) {
 	acrossNOW(t, fft3d)
 }
 
-// acrossNOW: an application scales as well on hosts of all sub-clusters of the NOW as on
-// neighbours, so that the bandwidth between the sub-clusters is not what would stop it.
+// acrossNOW checks that an application scales as well on hosts of all sub-clusters of the NOW as on
+// neighbouring hosts. So the bandwidth between the sub-clusters does not limit the application.
 func acrossNOW(t *testing.T, app application) {
 	m := newVIAModel()
 	spread := topology.NOW()

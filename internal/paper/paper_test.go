@@ -16,8 +16,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
-// TestConstantsHaveOneSource: a constant names the one input that fixed it, no two name
-// the same, each input is named, and what no number fixes says why.
+// TestConstantsHaveOneSource checks that a constant names the one input that fixed it, that no two
+// constants name the same input, that each input is named, and that each choice states a reason.
 func TestConstantsHaveOneSource(t *testing.T) {
 	for _, p := range Papers() {
 		fixes := map[string]string{}
@@ -55,8 +55,8 @@ func TestConstantsHaveOneSource(t *testing.T) {
 	}
 }
 
-// TestItemsAreSet: each item has its own name and is set by one experiment, or says why it
-// is not measured.
+// TestItemsAreSet checks that each item has its own name, and that one experiment sets the item or
+// the item states why it is not measured.
 func TestItemsAreSet(t *testing.T) {
 	for _, p := range Papers() {
 		set := map[string]int{}
@@ -84,16 +84,16 @@ func TestItemsAreSet(t *testing.T) {
 	}
 }
 
-// takesTime reports whether a tenth of the time is too short for an item: each frame has one
-// turn in it, and each of 92 clients has sent a few messages.
+// takesTime reports whether a tenth of the time is too short for an item: in this time, each frame
+// has one turn, and each of 92 clients has sent only a few messages.
 func takesTime(item string) bool {
 	return strings.HasPrefix(item, "fig11.") || strings.HasSuffix(item, ".even")
 }
 
 var full = flag.Bool("paper.full", false, "repeat the papers as long as the command does, and judge all that they say")
 
-// TestPapersRepeated repeats all papers, for a tenth of the time: what has no reason to be
-// otherwise is as it should be, and each figure is drawn.
+// TestPapersRepeated repeats all papers for a tenth of the time. Each row without a stated reason
+// must be good, and each figure must be drawn.
 func TestPapersRepeated(t *testing.T) {
 	var said []string
 	papers := Papers()
@@ -129,7 +129,7 @@ func TestPapersRepeated(t *testing.T) {
 	testFiles(t, results)
 }
 
-// testFiles writes all that can be written of results.
+// testFiles writes the results in all formats.
 func testFiles(t *testing.T, results []Result) {
 	dir := filepath.Join(t.TempDir(), "plots")
 	if err := WritePlots(dir, results); err != nil {
@@ -163,7 +163,7 @@ func testFiles(t *testing.T, results []Result) {
 	}
 }
 
-// TestDocument: docs/paper.md has each item as the table has it, each constant, and the
+// TestDocument checks that docs/paper.md has each item as in the tables, each constant, and the
 // figures.
 func TestDocument(t *testing.T) {
 	const docs, hint = "../../docs", "; run: go run ./cmd/bobnet paper --doc docs/paper.md"
@@ -225,8 +225,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestRunEnds: an experiment that sets what there is not, does not set what it said, or
-// measures nothing is an error; so is a context that has ended.
+// TestRunEnds checks that an experiment fails if it sets an unknown item, does not set an item that
+// it declares, or measures nothing. Run also fails if its context has ended.
 func TestRunEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -249,7 +249,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestGood: what a row is worth.
+// TestGood checks which rows are good.
 func TestGood(t *testing.T) {
 	for _, test := range []struct {
 		item Item
@@ -270,11 +270,11 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// reached is how many outputs of the papers are to be near the published values at the least,
-// and how many of those that are measured by themselves.
+// reached has the minimum number of outputs of each paper that must be near the published values,
+// and the minimum number of these that are measured directly.
 var reached = map[string]struct{ near, measured int }{"am2": {19, 12}, "vmmc": {6, 5}, "bobnet": {3, 2}, "splitc": {9, 9}}
 
-// isReached judges the whole of a paper, repeated in full.
+// isReached checks the numbers of reached for a paper that was repeated in full.
 func isReached(t *testing.T, r *Result) {
 	t.Helper()
 	want := reached[r.Paper.Name]

@@ -9,8 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// wire is a link whose requests take some time, each another one, and arrive by
-// themselves.
+// wire is a link whose requests take different times, and arrive on their own.
 type wire struct {
 	w     *sim.World
 	wait  *sim.Waiter
@@ -49,7 +48,7 @@ func (l *wire) Segment() int { return 100 }
 
 func (l *wire) Compute(operations int) error { return l.w.Sleep(time.Duration(operations)) }
 
-// program runs a program on so many ranks.
+// program runs a program on a number of ranks.
 func program(t *testing.T, ranks int, run func(r *Rank) error) []*Rank {
 	t.Helper()
 	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
@@ -67,7 +66,7 @@ func program(t *testing.T, ranks int, run func(r *Rank) error) []*Rank {
 	return all
 }
 
-// TestSums: each of many sums is that of what all ranks have given to it, though messages
+// TestSums checks that each of many sums is the sum of the values of all ranks, although messages
 // overtake each other.
 func TestSums(t *testing.T) {
 	for _, ranks := range []int{1, 2, 3, 6, 16} {
@@ -83,8 +82,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestAllStoreSync: after it everything has come that was stored before it, the stores of
-// slow messages, too, in whole segments.
+// TestAllStoreSync checks that all earlier stores have arrived after it, in whole segments,
+// including stores in slow messages.
 func TestAllStoreSync(t *testing.T) {
 	const ranks, size = 5, 250
 	program(t, ranks, func(r *Rank) error {
@@ -113,7 +112,7 @@ func TestAllStoreSync(t *testing.T) {
 	})
 }
 
-// TestNext: the counter gives each number to one rank.
+// TestNext checks that the counter gives each number to one rank.
 func TestNext(t *testing.T) {
 	var taken []int
 	program(t, 4, func(r *Rank) error {

@@ -2,8 +2,8 @@ package skeleton
 
 import "math/bits"
 
-// FFT3D is the Fourier transform of a cube with N points per side, a power of two, of 16 bytes
-// each.
+// FFT3D is the Fourier transform of a cube with N points per side, where N is a power of two. A
+// point has 16 bytes.
 type FFT3D struct{ N int }
 
 // Run is one rank's part: it transforms its planes, stores to each other rank the rows that the
@@ -11,7 +11,7 @@ type FFT3D struct{ N int }
 // as in the paper. In contrast, examples/fft3d stores a plane's rows while it transforms the next
 // plane.
 func (a FFT3D) Run(r *Rank) error {
-	line := 5 * a.N * (bits.Len(uint(a.N)) - 1) // operations, by the usual count
+	line := 5 * a.N * (bits.Len(uint(a.N)) - 1) // number of operations, by the usual count
 	lo, hi := share(a.N, r.ranks, r.me)
 	mine := hi - lo
 	if err := r.link.Compute(mine * 2 * a.N * line); err != nil {
@@ -35,12 +35,12 @@ func (a FFT3D) Run(r *Rank) error {
 	return r.Barrier()
 }
 
-// CG is the method of conjugate gradients on a matrix of N rows, each with Row elements besides the
-// diagonal.
+// CG is the method of conjugate gradients on a matrix of N rows. Each row has Row elements in
+// addition to the diagonal.
 type CG struct{ N, Row, Steps int }
 
-// Run is one rank's part: in each step it stores its rows of the direction to all other ranks,
-// multiplies, and takes part in two sums.
+// Run is one rank's part. In each step, the rank stores its rows of the direction to all other
+// ranks, multiplies, and takes part in two sums.
 func (a CG) Run(r *Rank) error {
 	lo, hi := share(a.N, r.ranks, r.me)
 	mine := hi - lo
