@@ -100,9 +100,9 @@ func (c *Config) check() error {
 }
 
 // openNIC returns the NIC to use. If it has opened the NIC itself, own is true, and the caller must
-// close it. ctx bounds only the call. If ctx has ended and the job has other ranks, which wait for
-// this one, openNIC still tries briefly to open the NIC, so that Meet can tell them why this rank
-// does not join.
+// close it. ctx bounds only the call. Even if ctx has ended, openNIC tries briefly to open the NIC
+// if the job has other ranks. They wait for this rank, and Meet can then tell them why it does not
+// join.
 func (c *Config) openNIC(ctx context.Context) (nic *vipl.NIC, own bool, err error) {
 	if c.NIC != nil {
 		return c.NIC, false, nil

@@ -13,9 +13,9 @@ import (
 )
 
 // tree is the Links of a Member: a VI to each neighbour in a tree (tree.go). Over each link a rank
-// sends its Hello, reports and places (told.go), one message at a time until the other rank has
-// answered it, an answer to each such message of the other rank, and at the end its goodbye. So a
-// few receives are sufficient.
+// sends its Hello, reports and places (told.go), and at the end its goodbye. It sends one such
+// message at a time, and waits until the other rank has answered it. It answers each such message
+// of the other rank. So a few receives are sufficient.
 type tree struct {
 	mu     sync.Mutex
 	kicked atomic.Bool // the NIC has called attend's function, and no goroutine has handled the completions

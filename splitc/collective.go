@@ -520,8 +520,9 @@ func checkPart[T any](call string) error {
 }
 
 // reduceSlice reduces s in place, with as many elements at a time as fit into a message. If last is
-// not nil, it is called for each part of s, which begins at element lo, after the values of the
-// processes below have been combined into it and before it is sent up. It may change the part.
+// not nil, it is called for each part of s, which begins at element lo. At that time the values of
+// the processes below have been combined into the part, and the part has not been sent up yet. last
+// may change the part.
 func reduceSlice[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func(lo int, part []T)) error {
 	c.size = uint64(len(s)) * size[T]()
 	most := max(1, maxPart/int(size[T]()))

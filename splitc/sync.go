@@ -28,10 +28,10 @@ func (w *World) IsSync() (bool, error) {
 	return w.synced(), nil
 }
 
-// StoreSync waits until the given number of bytes has been stored into this process's memory,
-// by any process and to any place, in addition to those for which StoreSync or AllStoreSync
-// has waited before (store_sync). If ctx ends first, the count stays as before. It fails with
-// ErrNever when all other processes have called Exit and the bytes have not arrived.
+// StoreSync waits until the given number of bytes has been stored into this process's memory
+// (store_sync). They may come from any process and go to any place. Bytes for which StoreSync or
+// AllStoreSync has waited before do not count. If ctx ends first, the count stays as before. It
+// fails with ErrNever when all other processes have called Exit and the bytes have not arrived.
 func (w *World) StoreSync(ctx context.Context, bytes int) error {
 	if err := w.ready("store_sync"); err != nil {
 		return err

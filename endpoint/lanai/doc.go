@@ -66,8 +66,9 @@ package lanai
 // program and the driver. Each other process (far.go) has a connection to that process (share.Desk, share.Line; tenant
 // in serve.go serves it). It maps the following memory, and nothing else:
 //
-//  - a page with two bells (shared.Bell): by one the process reports which endpoints it has written to, by the other it learns which endpoints have news
-//  - for each of its endpoints, the page and the staging areas
+//   - a page with two bells (shared.Bell): the process rings one for the endpoints that it has written to, and the card
+//     rings the other one for endpoints with news
+//   - for each of its endpoints, the page and the staging areas
 //
 // The process runs its own half of the driver on this memory (posting.go), and its own connections. The card's driver
 // sends the process's messages to other drivers, and adds the station, port and life of the program itself.

@@ -62,10 +62,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// covers reports whether dir is to be treated.
+// covers reports whether faults apply to the frames of direction dir.
 func (o *Options) covers(dir Direction) bool { return o.Dir == Both || o.Dir == dir }
 
-// corrupts reports whether frames may come out changed.
+// corrupts reports whether frames may be changed.
 func (o *Options) corrupts() bool { return o.Corrupt > 0 || o.Script != nil }
 
 // Pattern returns a script that repeats a pattern with one letter for each frame, separately in

@@ -60,12 +60,12 @@ type Config struct {
 	// of the interface's queues, which only one socket can use: most virtual interfaces have one. A
 	// link reports its method in Info().Driver ("ring" or "ring+xdp") and in Stats().TxXDP.
 	//
-	// Auto uses AF_XDP for the kinds of frames for which Open measures it to be faster, if a queue
-	// is free and the interface has no queueing discipline at the time, or QdiscBypass is set.
-	// (Frames bypass a discipline that is added later, such as netem: select Off in advance.) The
-	// measurement takes about a millisecond, more on a busy machine, and sends up to 800 frames
-	// addressed to the interface's own MAC. The station, bridge or switch at the other end drops
-	// them; its counters of the interface include them.
+	// Auto uses AF_XDP for the kinds of frames for which Open measures it to be faster. This
+	// requires that a queue is free, and that the interface has no queueing discipline at the time,
+	// or QdiscBypass is set. (Frames bypass a discipline that is added later, such as netem: select
+	// Off in advance.) The measurement takes about a millisecond, more on a busy machine, and sends
+	// up to 800 frames addressed to the interface's own MAC. The station, bridge or switch at the
+	// other end drops them; its counters of the interface include them.
 	//
 	// On uses AF_XDP for every frame that fits. It implies QdiscBypass for the others, so that no
 	// frame waits in a queue while later ones overtake it.

@@ -168,11 +168,10 @@ type Channel interface {
 	// changed again. No other write for the slot may be under way. If await is set, a caller
 	// waits for wrote.
 	Write(slot int, data []byte, to wire.Window, await bool)
-	// Land sends the announcement of bulk data in the first n bytes of buffer i, and the data
-	// with it as a message of the kind that has its data, if the peer has memory for that and
-	// no write for the slot is under way. It reports false, and does nothing, if it cannot.
-	// Wrote is called when data may be changed again, for which a caller waits if await is set.
-	// The buffer stays idle.
+	// Land sends the announcement of bulk data, in the first n bytes of buffer i, together with the
+	// data, as one message. This requires that the peer has memory for it, and that no write for
+	// the slot is in progress. Otherwise Land returns false and does nothing. Wrote is called when
+	// data may be changed again; if await is set, a caller waits for it. The buffer stays idle.
 	Land(i, slot, n int, data []byte, await bool) bool
 	// Writing reports whether the last write for a slot is still under way.
 	Writing(slot int) bool

@@ -3,10 +3,11 @@
 // A channel is one VI: one for each translation that has been used, as in AMVIA, and not one for
 // each pair of programs or bundles. An idle VI uses 1.1 KB. The rest of a connection's memory is
 // the buffers that its credits stand for, which are needed in any case. In return no virtual
-// network can use another's buffers or delay its messages, a bulk transfer's window is open to
-// exactly one peer (each connection has a protection tag of its own), and an endpoint's connections
-// end with the endpoint. AMVIA uses three VIs, one for each size of messages. Here one suffices,
-// and keeps requests of all sizes in order, because every receive buffer holds every size.
+// network can use another's buffers or delay its messages. The window of a bulk transfer is open to
+// exactly one peer, because each connection has its own protection tag. The connections of an
+// endpoint end with the endpoint. AMVIA uses three VIs, one for each size of messages. Here one
+// suffices, and keeps requests of all sizes in order, because every receive buffer holds every
+// size.
 //
 // All VIs of a node share one completion queue. AMVIA has one for each bundle, but a VI is bound to
 // its queue for life, and endpoints move between bundles.
@@ -115,7 +116,7 @@ func (w *Provider) Lookup(ctx context.Context, at ethertype.Addr, name string) (
 	return w.NIC.LookupAt(ctx, at, name)
 }
 
-// drainTime suffices to retransmit lost messages several times.
+// drainTime is long enough to retransmit lost messages several times.
 const drainTime = time.Second
 
 // Drain implements provider.Provider.

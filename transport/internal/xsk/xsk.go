@@ -69,8 +69,8 @@ type Socket struct {
 //
 // The error is a unix.Errno: EBUSY when other sockets have all queues,
 // EAFNOSUPPORT where the kernel has no AF_XDP, EPERM without CAP_NET_RAW,
-// ENOBUFS when the limit on locked memory (ulimit -l) is below what Memory
-// says, ENOPROTOOPT before Linux 5.4.
+// ENOBUFS if the limit on locked memory (ulimit -l) is below the result of
+// Memory, ENOPROTOOPT before Linux 5.4.
 func Open(index, limit int, give time.Duration) (*Socket, error) {
 	s := &Socket{fd: -1, size: chunkSize(limit), reclaimed: true}
 	err := s.open()
