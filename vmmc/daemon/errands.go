@@ -11,14 +11,14 @@ import (
 // seconds if the other node does not reply, and a process can name nodes that do not exist. So each key, a
 // user or a node, gets only some of the places. Keys whose questions wait for a place take turns.
 type errands[K comparable] struct {
-	places, each int          // how many run, and how many of one
-	most         int          // how many of one wait; 0 is no bound
-	spawn        func(func()) // runs a function beside
+	places, each int          // maximum running errands, in total and of one key
+	most         int          // maximum waiting errands of one key; 0 means no limit
+	spawn        func(func()) // runs a function concurrently
 
 	mu      sync.Mutex
 	running int
 	of      map[K]*errandsOf
-	turns   []K // of whom some wait
+	turns   []K // keys with waiting errands
 }
 
 // errandsOf are the errands of one key.

@@ -18,8 +18,8 @@ const (
 	questionTime = 2 * time.Second // one attempt
 	askAgain     = 20 * time.Millisecond
 	askAgainMax  = 500 * time.Millisecond
-	askTime      = 5 * time.Second  // all attempts to find out about a ticket
-	reportTime   = 30 * time.Second // all attempts to tell of a death
+	askTime      = 5 * time.Second  // all attempts to ask about a ticket
+	reportTime   = 30 * time.Second // all attempts to report a death
 )
 
 // daemonKey is the advertised name of a node's daemon.

@@ -50,13 +50,13 @@ const (
 	allMemory     = 256 << 20
 
 	costExport = 128
-	costName   = 1 << 10 // that the segment is told
+	costName   = 1 << 10 // a name that is advertised on the segment
 	costWant   = 4 << 10
 	costTicket = 256
 	costNode   = 96
 	costBehind = 1 << 10
-	costProof  = 512 // until it is answered
-	costReport = 512 // until the other daemon knows, or does not answer
+	costProof  = 512 // until the proof is answered
+	costReport = 512 // until the other daemon has confirmed it, or does not answer
 )
 
 // client is a process of the node.
@@ -66,22 +66,22 @@ type client struct {
 	conn any // the world's own
 
 	entered bool
-	left    bool // it is of no interest any more
-	over    bool // its user has too much open
-	deaf    bool // it does not take what it is told, and is left
+	left    bool // its messages and its end no longer matter
+	over    bool // it has exceeded a limit of its user
+	deaf    bool // it does not read its messages, and is disconnected
 	cost    int64
 	gate    *admission.Gate[uint32]
 	self    provider.Identity
 	scope   string
 	exports map[uint32]struct{}
 	words   map[string]uint32
-	names   map[string]struct{} // by which it is to be found
+	names   map[string]struct{} // the names under which it is found
 	wants   map[uint32]*want
-	tickets map[provider.Ticket]ethertype.Addr // whom they are for
-	met     map[ethertype.MAC]struct{}         // nodes that are to hear of its death
+	tickets map[provider.Ticket]ethertype.Addr // the exporter that each ticket is for
+	met     map[ethertype.MAC]struct{}         // nodes to notify of its death
 	proofs  int                                // without an answer
-	next    []func()                           // what waits for its end
-	behind  []directory.Message                // if not nil, it waits itself: what it has said
+	next    []func()                           // functions to run when it has ended
+	behind  []directory.Message                // if not nil, it waits for the end of another process: its messages so far
 }
 
 // want is a Match without an answer yet.
@@ -98,7 +98,7 @@ type proof struct {
 	c      *client
 	seq    uint32
 	ticket provider.Ticket
-	from   provider.Identity // who has shown it
+	from   provider.Identity // the process that has shown the ticket
 	paid   bool              // costProof is counted
 }
 
@@ -240,7 +240,7 @@ func (t *table) enter(c *client, m *directory.Message) bool {
 		return refuse("this is the daemon of %v, but the process uses NIC %v (start a daemon for that interface)", t.node, m.Self.Addr.MAC)
 	}
 	if other := t.first(directory.NodeKey(m.Text, t.node, m.Self.Process)); other != nil {
-		if t.world.gone(other) { // what it has said last is to be heard first
+		if t.world.gone(other) { // the last messages of the old process come first
 			c.behind = []directory.Message{*m}
 			other.next = append(other.next, func() { t.goOn(c) })
 			return true

@@ -17,12 +17,12 @@ import (
 type looseRx struct {
 	c          *Conn
 	filter     reliability.Filter
-	next       ethertype.Seq // of our own frames: the level has no Sender
-	msg        ethertype.Seq // the message being assembled, or the last one judged
-	at         ethertype.Seq // the frame that said so
+	next       ethertype.Seq // number of this side's next frame: the level has no Sender
+	msg        ethertype.Seq // the message being assembled, or the last one that was decided
+	at         ethertype.Seq // the frame that carried this number
 	assembling bool          // msg is being assembled into the oldest posted receive
 	begun      bool          // any message has been seen
-	write      looseWrite    // the RDMA write under way
+	write      looseWrite    // the RDMA write that is arriving
 }
 
 // receive handles data on the unreliable level. No frame breaks the connection here: a
@@ -173,8 +173,8 @@ func (l *looseRx) rdma(h *ethertype.Header, payload []byte) {
 type looseWrite struct {
 	partial bool          // frames of it are missing
 	begun   bool          // any write has been seen
-	first   ethertype.Seq // of its frames
-	got     uint32        // bytes of it that have come
+	first   ethertype.Seq // number of its first frame
+	got     uint32        // bytes of it that have arrived
 }
 
 // recordFrame records a frame that has arrived for the first time.

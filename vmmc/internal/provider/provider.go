@@ -49,8 +49,8 @@ var (
 
 // Identity is the identity under which other processes know a process.
 type Identity struct {
-	Addr        ethertype.Addr // where it takes requests: its node is Addr.MAC
-	Process     uint32         // its number, as it says itself
+	Addr        ethertype.Addr // where it accepts requests; its node is Addr.MAC
+	Process     uint32         // its number, as the process itself states
 	Incarnation uint64         // new with every start
 }
 
@@ -142,13 +142,13 @@ type Write struct {
 	Offset uint64   // in the region
 	Data   [][]byte // gathered in this order
 	Skip   int      // bytes of Data to leave out at the beginning
-	Size   int      // bytes to write behind them
-	Copy   bool     // the data is copied before Post returns; it has CopyMax bytes at the most
+	Size   int      // bytes to write after the skipped ones
+	Copy   bool     // the data, at most CopyMax bytes, is copied before Post returns
 	Later  bool     // the engine's next turn sends it
 	Await  bool     // the program waits for its end
-	More   bool     // it goes on with a message that has begun, for which there is always room
+	More   bool     // it continues a message that has begun: there is always room for it
 	Notify bool     // the exporter is notified
-	Token  any      // what Up.Done is told, if not nil
+	Token  any      // argument of Up.Done, which is called if Token is not nil
 }
 
 // Gather copies the bytes to write to the beginning of mem, and returns that part of mem.
@@ -297,7 +297,7 @@ type ProcessConfig struct {
 	Process     uint32
 	PeerTimeout time.Duration // 0 means the host's
 	Connections int           // at most
-	Sends       int           // writes that may be under way to one process
+	Sends       int           // maximum writes in progress to one process
 	Kick        func()
 }
 

@@ -48,20 +48,20 @@ type conn struct {
 	p      *Provider
 	at     ethertype.Addr // the peer's listener
 	peer   provider.Identity
-	known  bool   // peer is what it says of itself
-	dials  uint32 // of the peer, when it said that
+	known  bool   // the peer has identified itself
+	dials  uint32 // the peer's number of requested connections, at that time
 	state  state
 	vi     *vipl.VI
 	tag    vipl.Ptag
-	theirs *vipl.Request // of the peer, while our own is undecided
+	theirs *vipl.Request // the peer's request, while this side's own is undecided
 	mem    vipl.MemHandle
 	recv   [receives]receive
 
 	spare  []*send
 	slabs  []vipl.MemHandle
-	flying fifo.Queue[*send] // posted on the VI or to be, in order
-	posted int               // of them, on the VI
-	busy   int               // writes under way
+	flying fifo.Queue[*send] // posted on the VI, or waiting for room there, in order
+	posted int               // number of these on the VI
+	busy   int               // writes in progress
 
 	talk    [][]byte // messages that wait for credit
 	mayTalk int

@@ -24,8 +24,8 @@ type Config struct {
 	NIC         *vipl.NIC
 	Process     uint32
 	PeerTimeout time.Duration
-	Connections int    // at the most
-	Sends       int    // that may be under way on a connection
+	Connections int    // maximum number
+	Sends       int    // maximum writes in progress on a connection
 	Kick        func() // see package provider
 }
 

@@ -22,16 +22,16 @@ import (
 // immediate data, the slot.
 const (
 	sayHello      = 1 + iota
-	sayAsk        // seq, export, ticket, word: an import, please
-	sayForget     // seq: no answer is wanted any more
+	sayAsk        // seq, export, ticket, word: requests an import
+	sayForget     // seq: withdraws a request
 	sayGrant      // seq, slot, address, handle, size
 	sayDeny       // seq, reason
-	sayRevoke     // slot: do not write any more
-	sayReleased   // slot: nothing more comes, asked for or not
-	sayRedirect   // slot, address, handle: write there
+	sayRevoke     // slot: revokes an import
+	sayReleased   // slot: the importer sends nothing more
+	sayRedirect   // slot, address, handle: the new destination of writes
 	sayRedirected // slot, lo, hi, count
-	sayCredit     // nothing; it needs no credit itself
-	sayMoved      // slot: after a sayRedirect, writes may go on
+	sayCredit     // without fields; needs no credit itself
+	sayMoved      // slot: after a sayRedirect, writes may continue
 )
 
 const (
