@@ -57,7 +57,7 @@ func (c *client) holeAnswered(s *slot, p *provider.Packet) {
 	} else {
 		c.stray(p)
 	}
-	if kind == wire.KindClear || kind == wire.KindReplyAnnounce { // the skip may have come before this began
+	if kind == wire.KindClear || kind == wire.KindReplyAnnounce { // the skip may have arrived before this began
 		if s.owed == 0 {
 			c.owe(i, wire.KindSkip)
 		}

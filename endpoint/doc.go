@@ -41,7 +41,7 @@
 // that waits for requests must therefore poll. Replies never wait and never poll. A request
 // handler must not block, and may only reply, or reply later (Token.Defer).
 //
-// A message is sent at once if no other is under way. Back-to-back requests are batched:
+// A message is sent at once if no other is in flight. Back-to-back requests are batched:
 // they are sent when the batch is full, when earlier requests are acknowledged, or when the
 // caller polls or waits. If the program then computes for a long time, call Poll first to
 // flush the batch.
@@ -57,7 +57,7 @@
 // A request to an index that is not mapped is also returned, and so ends a process without
 // a ReturnHandler. A request that returns for ReasonUnreachable or ReasonBadEndpoint may
 // have been handled, because the connection may break before the answer arrives. Requests
-// that wait for a credit when the connection breaks return after the requests under way,
+// that wait for a credit when the connection breaks return after the requests in flight,
 // in the order of sending.
 //
 // The functions return the codes of AM-II as sentinel errors.
@@ -87,7 +87,7 @@
 //	AM_SetTag, AM_GetTag       Endpoint.SetTag            decides about all messages that were not handled         8 V
 //	AM_Map                     Endpoint.Map               connects when the first message is sent                  8 V
 //	AM_MapAny                  Endpoint.MapAny            the lowest free index                                    3 V
-//	AM_UnMap                   Endpoint.Unmap             requests under way end as usual                          8 V
+//	AM_UnMap                   Endpoint.Unmap             requests in flight end as usual                          8 V
 //	AM_GetTranslationName ...  Endpoint.Translation       name, tag, and whether it is in use                      3 V
 //	AM_SetNumTranslations      Endpoint.SetNumTranslations  never cuts off an entry in use                         8 V
 //	AM_GetNumTranslations      Endpoint.NumTranslations   at least 256                                             8 V

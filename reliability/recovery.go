@@ -281,7 +281,7 @@ func (s *Sender) OnTimer(now int64) error {
 func (s *Sender) expire(now int64) error {
 	r := &s.rec
 	switch {
-	case s.out.n == 0: // no answer can come, because no frame is under way
+	case s.out.n == 0: // no answer can arrive, because no frame is in flight
 	case !r.timeout:
 		r.probes++
 		r.due, r.dueSeq = causeProbe, s.full(s.out.tail)

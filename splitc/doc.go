@@ -39,7 +39,7 @@
 // Read and Write block. Get and Put start an operation, which is complete after Sync. Store
 // starts a write and notifies only the receiver, which waits for a number of bytes with
 // StoreSync. The two counters are independent: Sync does not complete a Store, and StoreSync
-// does not complete a Get or Put. Operations that are under way at the same time have no
+// does not complete a Get or Put. Operations that are in progress at the same time have no
 // order. Bulk and strided forms move many elements.
 //
 // Short stores in quick succession share messages. The last of them may be delayed
@@ -71,10 +71,10 @@
 // A failure ends the program: a process that dies, leaves early or does not answer
 // (job.RankError, which names it), collectives that differ, an owner that refuses a
 // request. Split-phase operations have no result, so the next call returns the failure,
-// and so do all later calls, including Exit. Operations under way may or may not
+// and so do all later calls, including Exit. Operations in progress may or may not
 // have completed.
 //
-// A context that ends is not a failure, except in a collective: operations stay under way,
+// A context that ends is not a failure, except in a collective: operations stay in progress,
 // and the program may call Sync again. A wait without a deadline ends after
 // Config.WaitTimeout with ErrWaited.
 //

@@ -4,7 +4,7 @@ import "context"
 
 // Sync waits until all gets and puts of this process are complete (sync). The program may
 // then also change the sources of its bulk stores; these may not have arrived yet. If ctx ends
-// first, the operations are still under way, and the program may call Sync again.
+// first, the operations are still in progress, and the program may call Sync again.
 func (w *World) Sync(ctx context.Context) error {
 	if err := w.ready("sync"); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (c *Conn) Peek(n int) (first, rest []byte, err error) {
 	return first, rest, nil
 }
 
-// awaitUnread waits until n bytes have come.
+// awaitUnread waits until n bytes have arrived.
 func (c *Conn) awaitUnread(n int) error {
 	for {
 		if err := c.mayRead(); err != nil {

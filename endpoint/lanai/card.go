@@ -205,7 +205,7 @@ func (c *Card) WithTimeout(ctx context.Context, d time.Duration) (timed context.
 // MAC returns the card's address.
 func (c *Card) MAC() ethertype.MAC { return c.cfg.MAC }
 
-// SetRoutes replaces the card's routes, until a mapper replaces them. Messages under way to cards
+// SetRoutes replaces the card's routes, until a mapper replaces them. Messages in flight to cards
 // that lose their route return to their senders.
 func (c *Card) SetRoutes(routes []myrinet.HostRoute) error {
 	if c.driver.far != nil {

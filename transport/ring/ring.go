@@ -165,7 +165,7 @@ func init() {
 	}
 }
 
-// open acquires what release gives back.
+// open acquires the resources that release frees.
 func (l *Link) open(cfg *Config) error {
 	if err := l.tx.open(l.station, cfg.QdiscBypass || cfg.XDP == On && cfg.Agent == ""); err != nil {
 		return err

@@ -136,7 +136,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, driver.CheckPorts(c.Ports)
 }
 
-// open acquires what release gives back.
+// open acquires the resources that release frees.
 func (l *Link) open(c *Config) error {
 	l.info = transport.Info{
 		Driver: "udp", Interface: l.station.name, MAC: l.station.mac, EtherType: c.EtherType, BasePort: c.BasePort,

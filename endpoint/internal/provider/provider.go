@@ -126,7 +126,7 @@ type Provider interface {
 	// ends, whose error it returns. It is called without the node's mutex, by one
 	// goroutine at a time, and followed by Deliver.
 	Wait(ctx context.Context) error
-	// Deliver hands on what Wait has found. If atOnce is set and Wait has found a single message,
+	// Deliver passes on what Wait has found. If atOnce is set and Wait has found a single message,
 	// Deliver first offers it to its half's HandleNow, and reports whether that handled it.
 	Deliver(atOnce bool) (handled bool)
 	// Flush sends the corked messages of one side's channels.
@@ -165,7 +165,7 @@ type Channel interface {
 	// Revoke withdraws a grant that the peer has not used.
 	Revoke(slot int)
 	// Write places data in the peer's window; wrote is called when data may be
-	// changed again. No other write for the slot may be under way. If await is set, a caller
+	// changed again. No other write for the slot may be in progress. If await is set, a caller
 	// waits for wrote.
 	Write(slot int, data []byte, to wire.Window, await bool)
 	// Land sends the announcement of bulk data, in the first n bytes of buffer i, together with the
@@ -173,7 +173,7 @@ type Channel interface {
 	// the slot is in progress. Otherwise Land returns false and does nothing. Wrote is called when
 	// data may be changed again; if await is set, a caller waits for it. The buffer stays idle.
 	Land(i, slot, n int, data []byte, await bool) bool
-	// Writing reports whether the last write for a slot is still under way.
+	// Writing reports whether the last write for a slot is still in progress.
 	Writing(slot int) bool
 	// Release gives a received packet back.
 	Release(p *Packet)

@@ -340,7 +340,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	return false
 }
 
-// arrived hands on the messages in a VI message of length bytes. x stays in use meanwhile.
+// arrived passes on the messages in a VI message of length bytes. x stays in use meanwhile.
 func (ch *channel) arrived(x *receiveBuffer, length int) {
 	x.refs = 1
 	var last wire.LastTags

@@ -170,7 +170,7 @@ func (ch *channel) Land(i, slot, n int, data []byte, await bool) bool {
 	return true
 }
 
-// tookLanding hands on the message that the peer has written to a place.
+// tookLanding passes on the message that the peer has written to a place.
 func (ch *channel) tookLanding(place uint32, length int) {
 	l := &ch.landing
 	if int64(place) >= int64(len(l.in)) || length > l.place || l.in[place].refs > 0 {

@@ -202,7 +202,7 @@ func (w *Provider) Deliver(atOnce bool) (handled bool) {
 	return w.handOn(w.cq.Reap(), atOnce)
 }
 
-// handOn hands on reaped completions. If atOnce is set and the only one is a VI message, the half
+// handOn passes on reaped completions. If atOnce is set and the only one is a VI message, the half
 // may handle it at once.
 func (w *Provider) handOn(done []seam.Completion, atOnce bool) (handled bool) {
 	if ch, x := onlyMessage(done); ch != nil && atOnce {
@@ -241,7 +241,7 @@ func onlyMessage(done []seam.Completion) (*channel, *receiveBuffer) {
 	return ch, x
 }
 
-// complete hands on one completion.
+// complete passes on one completion.
 func (w *Provider) complete(c *seam.Completion) {
 	if c.Request != nil {
 		w.accept(c.Request)

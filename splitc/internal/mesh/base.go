@@ -99,7 +99,7 @@ func (b *Base) service() {
 	}
 }
 
-// Wait waits until something has come or ctx ends.
+// Wait waits until something has arrived or ctx ends.
 func (b *Base) Wait(ctx context.Context) error {
 	b.service()
 	for b.served = false; !b.served && b.Err == nil; {
