@@ -220,6 +220,9 @@ var saidFailed = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) on host 
 // saidStarted matches a keep.StartedLine likewise.
 var saidStarted = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) has started\n$`)
 
+// prefixAtEnd matches the prefix of a line that has not arrived yet: hydra writes both one after the other.
+var prefixAtEnd = regexp.MustCompile(`\[\d{0,9}\]? ?$`)
+
 // saidBy matches a line of a rank in the output of mpiexec.
 var saidBy = regexp.MustCompile(`^\[(\d{1,9})\] `)
 
@@ -236,24 +239,28 @@ type failing struct {
 	named   *named
 	told    bool
 	line    []byte // the last bytes of the current line
+	rest    []byte // not yet forwarded: a prefix whose line may report a start
 }
 
 // Write implements io.Writer.
 func (f *failing) Write(b []byte) (int, error) {
-	rest := make([]byte, 0, len(b))
 	for part := range bytes.Lines(b) {
+		f.rest = append(f.rest, part...)
 		if !f.told {
-			part = part[:len(part)-f.note(part)]
+			f.rest = f.rest[:max(len(f.rest)-f.note(part), 0)]
 		}
-		rest = append(rest, part...)
 	}
-	if _, err := f.to.Write(rest); err != nil {
+	n := len(f.rest) - len(prefixAtEnd.Find(f.rest))
+	_, err := f.to.Write(f.rest[:n])
+	f.rest = append(f.rest[:0], f.rest[n:]...)
+	if err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// note examines a line, or a part of one. It returns how many bytes at its end are not to be forwarded.
+// note examines a line, or a part of one. It returns how many bytes at the end of the line are not to be
+// forwarded.
 func (f *failing) note(part []byte) (drop int) {
 	f.line = append(f.line, part...)
 	f.line = f.line[max(len(f.line)-maxSaid, 0):]
@@ -261,7 +268,7 @@ func (f *failing) note(part []byte) (drop int) {
 		return 0
 	}
 	if said := saidStarted.FindSubmatch(f.line); said != nil {
-		drop = min(len(said[0]), len(part))
+		drop = len(said[0])
 		rank, _ := strconv.Atoi(string(said[1])) // digits
 		select {
 		case f.started <- rank:

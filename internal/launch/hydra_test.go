@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -257,8 +258,9 @@ func TestHydraNotStarted(t *testing.T) {
 	c := config("true")
 	c.N, c.Hosts, c.Timeout = 3, []Host{{"near", 1}, {"far", 1}, {"behind", 1}}, 100*time.Millisecond
 	said := &failing{to: &out, first: make(chan *HydraError, 1), named: newNamed([]Answer{{Inv: &Inventory{}}}, nil), started: make(chan int, 3)}
-	cmd := &keep.Group{Cmd: exec.Command("sh", "-c", `printf '[1] half a line[0] bobnet run: rank 0 has started\n[1] end\n' >&2; exec sleep 1000`)}
+	cmd := &keep.Group{Cmd: exec.Command("sh", "-c", `printf 'bobnet run: rank 0 has started\n[1] end\n' >&2; exec sleep 1000`)}
 	cmd.Stderr = said
+	io.WriteString(said, "[1] half a line[0] ") // hydra writes a prefix and its line one after the other
 	err := c.mpiexec(t.Context(), cmd, said, nil)
 	for _, want := range []string{"2 of 3 ranks (on far, behind)", "HYDRA_IFACE", "--engine ssh"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
