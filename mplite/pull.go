@@ -126,14 +126,7 @@ func (p *peer) endTaken(n int) {
 // released ends the sends whose messages p has copied.
 func (p *peer) released(ids []byte) {
 	for ; len(ids) > 0; ids = ids[4:] {
-		r := p.find(binary.LittleEndian.Uint32(ids), sendReady)
-		switch {
-		case r == nil:
-		case r.timeWait:
-			p.w.endTimeWait(r)
-		default:
-			p.w.complete(r, nil)
-		}
+		p.w.endSend(p.find(binary.LittleEndian.Uint32(ids), sendReady))
 	}
 }
 

@@ -185,13 +185,17 @@ func (p *peer) writtenTo(id uint32) {
 
 // acknowledged ends a synchronous send.
 func (p *peer) acknowledged(h *header) {
-	r := p.find(h.sendID, sendSync)
+	p.w.endSend(p.find(h.sendID, sendSync))
+}
+
+// endSend ends a send that the receiver has answered, or nothing if r is nil.
+func (w *world) endSend(r *request) {
 	switch {
 	case r == nil:
 	case r.timeWait:
-		p.w.endTimeWait(r)
+		w.endTimeWait(r)
 	default:
-		p.w.complete(r, nil)
+		w.complete(r, nil)
 	}
 }
 

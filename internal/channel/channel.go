@@ -76,7 +76,7 @@ type Config struct {
 	Size       int    // of a buffer, in bytes
 	Sends      int    // buffers of sends
 	Memory     []byte // of the buffers: those of receives come first; nil: pages of its own
-	Sparse     bool   // pages of its own are no huge ones: for channels of which most carry little
+	Sparse     bool   // its own memory uses no huge pages: for many channels of which most carry little
 }
 
 // Open makes a channel, and posts its receives. Close gives back what Open has made, even if
