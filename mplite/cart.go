@@ -63,10 +63,10 @@ func balanced(n, k int) []int {
 
 // balance is the state of the search that balanced does.
 type balance struct {
-	divisors []int // of the whole product, in rising order
+	divisors []int // divisors of the whole product, in ascending order
 	chosen   []int // the factors so far
 	best     []int
-	spread   int // of best; before the first result, a value that none reaches
+	spread   int // largest minus smallest factor of best; at first larger than any possible difference
 }
 
 // choose adds k factors of at most most, whose product is n. It tries all combinations that may be
@@ -81,13 +81,13 @@ func (b *balance) choose(n, k, most int) {
 			first = b.chosen[0]
 		}
 		switch {
-		case n%f != 0 || pow(f, k) < n: // the largest of k factors is at least their root
+		case n%f != 0 || pow(f, k) < n: // the largest of k factors is at least the k-th root of n
 		case k == 1:
 			if first-f < b.spread {
 				b.best, b.spread = append(slices.Clone(b.chosen), f), first-f
 			}
-		case first-floorRoot(n/f, k-1) >= b.spread: // the smallest is at most that root
-			return // a larger f is even worse
+		case first-floorRoot(n/f, k-1) >= b.spread: // the smallest of the other factors is at most this root
+			return // a larger f makes the difference larger
 		default:
 			b.chosen = append(b.chosen, f)
 			b.choose(n/f, k-1, f)

@@ -21,7 +21,7 @@ type coll struct {
 	call  call
 	rank  int
 	size  int
-	among []int32 // the ranks in c of those in the call, if these are not all: see coll_hosts.go
+	among []int32 // the ranks in c of the call's participants; nil if all ranks of c participate (see coll_hosts.go)
 	tag   int
 	s     spec
 	sched *schedule
@@ -98,7 +98,7 @@ func (x *coll) swap(sendbuf []byte, dst int, recvbuf []byte, src int) error {
 	return x.checked(st, err, len(recvbuf))
 }
 
-// parted is a buffer with a part for each rank, or the same for all.
+// parted is a buffer with a part for each rank or, if same is set, with one part for all ranks.
 type parted struct {
 	buf   []byte
 	parts layout
@@ -155,8 +155,8 @@ func (x *coll) together(in, out *parted) error {
 	return x.finishAll(in, failed)
 }
 
-// finishAll waits for the requests of together. If one of them fails, it cancels the others as far as
-// possible: no rank can use what they move. The caller holds the mutex.
+// finishAll waits for the requests of together. If one of them fails, it cancels the others as far
+// as possible, because no rank can use the data that they transfer. The caller holds the mutex.
 func (x *coll) finishAll(in *parted, failed error) error {
 	w, ctx := x.c.w, x.ctx
 	for {
@@ -184,7 +184,7 @@ func (x *coll) finishAll(in *parted, failed error) error {
 		if pending == nil {
 			return failed
 		}
-		if failed != nil && !canceled { // of those before the one that failed
+		if failed != nil && !canceled { // pending is a request before the failed one: continue with the next request
 			continue
 		}
 		if err := w.step(ctx); err != nil {

@@ -36,7 +36,7 @@ func alltoall[T any](x *coll, send, recv []T) error {
 	use := x.choose(alltoallRules, block, 0, true)
 	if use == algBruck {
 		if send == nil {
-			from = to // which is not written to before all of it has been read
+			from = to // Bruck reads all of it before it writes to it
 		}
 		return x.alltoallBruck(from, to, block)
 	}

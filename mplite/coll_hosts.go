@@ -10,16 +10,17 @@ import "slices"
 // share it. The slices for one call are scratch memory.
 type placement struct {
 	known  bool
-	shared bool      // there are several hosts, and fewer than ranks
+	shared bool      // the communicator has several hosts, and fewer hosts than ranks
 	blocks bool      // the ranks of each host follow one another
 	host   []int32   // by rank: the number of its host. Hosts are in the order of their lowest ranks
 	ranks  [][]int32 // by host: its ranks, ascending
 
-	leaders      []int32 // of one call: by host
-	starts, ends []int   // of one call: by host
+	leaders      []int32 // the leaders in one call, by host
+	starts, ends []int   // where the parts of each host start and end in one call
 }
 
-// placed returns the placement of the communicator's ranks. Only shared is set if ranks share no host, or all do.
+// placed returns the placement of the communicator's ranks. If no two ranks share a host, or all
+// ranks share one host, shared is false and the other fields are not set.
 func (c *Comm) placed() *placement {
 	p := c.places
 	if p.known {
@@ -80,10 +81,10 @@ func (x *coll) at(rank int) int {
 
 // levels holds the two levels of a call, as one rank sees them.
 type levels struct {
-	near coll // among the ranks of this host
-	top  int  // the leader, in near
-	far  coll // among the leaders; its rank is -1 if this one is none
-	root int  // the root, in far
+	near coll // the part of the call among the ranks of this host
+	top  int  // the leader's rank in near
+	far  coll // the part of the call among the leaders; its rank is -1 if this rank is not a leader
+	root int  // the root's rank in far
 }
 
 // leads reports whether this rank is its host's leader.

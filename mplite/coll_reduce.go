@@ -66,7 +66,7 @@ func reduceTree[T any](x *coll, send, recv []T, op Op[T], root int) error {
 	if x.rank == top && top == root {
 		acc = recv
 	}
-	v := send // what this rank has: its vector, and then the reduction of it and what it has received
+	v := send // this rank's partial result: its own vector, later reduced with the vectors received
 	me := around(x.rank-top, x.size)
 	for k := 1; k < x.size; k <<= 1 {
 		if me&k != 0 {

@@ -42,7 +42,7 @@ func reduceScatter[T any](x *coll, send, recv []T, counts []int, op Op[T]) error
 	if err := x.checkLen("recv", len(recv), counts[x.rank]); err != nil {
 		return err
 	}
-	if inPlace { // where others' parts are still to be sent from
+	if inPlace { // the result overwrites whole, which still holds the parts to send
 		send = make([]T, len(send))
 		x.copy(asBytes(send), asBytes(whole))
 	}

@@ -83,7 +83,7 @@ func prefixBuffers[T any](x *coll, send, recv []T, op Op[T]) (partial, in []T, e
 	}
 	tmp := scratch[T](x, 2*len(send))
 	partial, in = tmp[:len(send)], tmp[len(send):]
-	if !x.sendsAfter(x.rank, 1) { // it sends its vector in the first round, if at all, and before that changes
+	if !x.sendsAfter(x.rank, 1) { // the rank sends at most in the first round, before its vector changes: no copy is needed
 		return send, in, nil
 	}
 	x.copy(asBytes(partial), asBytes(send))

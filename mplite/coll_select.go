@@ -29,13 +29,13 @@ const (
 // rule selects an algorithm for the calls that meet all of its conditions.
 type rule struct {
 	use   algorithm
-	from  int // bytes, at least
-	below int // bytes, fewer than; 0 = no limit
-	ranks int // at least
-	under int // ranks, fewer than; 0 = no limit
+	from  int // minimum number of bytes
+	below int // the number of bytes is smaller than this; 0 means no limit
+	ranks int // minimum number of ranks
+	under int // the number of ranks is smaller than this; 0 means no limit
 
 	hosts    bool // ranks share hosts: see coll.shares
-	mixed    bool // and those of some host do not follow one another
+	mixed    bool // ranks share hosts, and the ranks of at least one host do not follow one another
 	pow2     bool // the number of ranks is a power of two
 	commutes bool // the operation is commutative
 	split    bool // the vector has at least one element for each rank

@@ -238,14 +238,14 @@ func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
 	return c.w.register(g.members, context), nil
 }
 
-// claim describes the group that a rank has passed to CommCreate, for the other ranks.
-// Equal hashes mean equal groups.
+// claim describes to the other ranks the group that a rank has passed to CommCreate. Equal hashes
+// mean equal groups.
 type claim [3]int64
 
 const (
 	claimHash   = iota
-	claimSize   // -1 if a rank of it is not in the communicator
-	claimMember // 1 if the rank is in it
+	claimSize   // the group's size; -1 if the group has a rank that is not in the communicator
+	claimMember // 1 if the claiming rank is in the group, else 0
 )
 
 func (c *Comm) claim(g Group) claim {
@@ -276,9 +276,9 @@ func claimed(all []claim) error {
 	for rank, c := range all {
 		switch {
 		case c[claimSize] < 0:
-			return opError("create communicator", ErrArgument, "rank %d gave a group with ranks that are not in the communicator", rank)
+			return opError("create communicator", ErrArgument, "rank %d passed a group with ranks that are not in the communicator", rank)
 		case c[claimSize] != members[c[claimHash]]:
-			return opError("create communicator", ErrArgument, "rank %d gave a group of %d ranks, of which %d gave the same: all have to",
+			return opError("create communicator", ErrArgument, "rank %d passed a group of %d ranks, but only %d of these ranks passed the same group",
 				rank, c[claimSize], members[c[claimHash]])
 		}
 	}

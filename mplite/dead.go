@@ -114,7 +114,7 @@ func (p *peer) writing() bool {
 // complete.
 func (p *peer) endOwn(err error) {
 	w := p.w
-	bye := false // this rank's goodbye, which a rank that has left waits for
+	bye := false // pending contained this rank's goodbye, which a rank that has left waits for
 	for p.pending.Len() > 0 {
 		c := p.pending.Pop()
 		if c.req != nil {
@@ -125,7 +125,7 @@ func (p *peer) endOwn(err error) {
 	if bye {
 		p.pending.Push(control{kind: kindBye})
 	}
-	p.endTaken(p.taken.Len()) // the messages have come
+	p.endTaken(p.taken.Len()) // these messages have been copied completely
 	for _, r := range w.requests {
 		if r.state == recvPosted && r.env.src == int32(p.rank) || r.peer == p && r.state != stateFree {
 			p.end(r, err)
@@ -158,7 +158,7 @@ func (p *peer) end(r *request, err error) {
 	switch {
 	case r.timeWait:
 		w.endTimeWait(r)
-	case r.state == recvClear: // nothing can be written any more
+	case r.state == recvClear: // the peer can no longer write to the buffer
 		w.complete(r, err)
 	case w.cancel(r, err) && r.timeWait:
 		r.timeWait = false

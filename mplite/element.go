@@ -14,8 +14,8 @@ import (
 type element struct {
 	sig  uint32 // signature: what a receive compares with the sender's
 	size int    // bytes of an element, padding included
-	unit int    // bytes that change places together; 0 if runs say it
-	runs []run  // of a struct, in order of offset
+	unit int    // bytes of a unit that swap reverses; 0 if runs define the units
+	runs []run  // the numbers of a struct, in order of offset
 	err  error  // why the type cannot be an element
 }
 

@@ -135,11 +135,11 @@ type MismatchError struct {
 	Calls  [2]string // their calls
 	Reason string    // the difference, if the calls do not show it
 
-	turn  int32 // the same as numbers
+	turn  int32 // turn, ranks and sigs are Call, Ranks and Calls as sent to other ranks
 	ranks [2]int32
 	sigs  [2]callSig
 	only  bool // ends this call alone
-	said  bool // the program here has been told
+	said  bool // a call has returned this error to the program of this rank
 }
 
 func (e *MismatchError) Error() string {
@@ -152,7 +152,7 @@ func (e *MismatchError) Error() string {
 	if e.Reason != "" {
 		text += ", and " + e.Reason
 	}
-	return text + "; collectives on it have ended: all ranks must call the same with matching arguments, in the same order"
+	return text + "; collectives on it have ended: all ranks must call the same collectives in the same order, with matching arguments"
 }
 
 // Unwrap returns ErrMismatch and ErrArgument.

@@ -140,9 +140,9 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	w.finalized = true
-	if w.cq != nil && w.fatal == nil && (err == nil || errors.Is(err, ErrRankFailed) || errors.Is(err, ErrMismatch)) { // else it is dead to the others
+	if w.cq != nil && w.fatal == nil && (err == nil || errors.Is(err, ErrRankFailed) || errors.Is(err, ErrMismatch)) { // otherwise the other ranks regard this rank as dead
 		w.leaving = err == nil
-		if m, ok := err.(*MismatchError); ok { // others may hear of this rank's leaving first
+		if m, ok := err.(*MismatchError); ok { // other ranks may otherwise learn first that this rank has left
 			c.tell(m)
 		}
 		w.leave(ctx)
@@ -291,7 +291,7 @@ func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFun
 // code; if these are 0, the process and the job end with 1, because an aborted job has failed.
 func (c *Comm) Abort(code int) {
 	w := c.w
-	w.job.Abort(code) // first, because others that fail by this one's end may have the launcher end it
+	w.job.Abort(code) // first: when other ranks fail because of the abort, the launcher may kill this process
 	w.mu.Lock()
 	for _, p := range w.peers {
 		if p != nil && p.state == peerLive {

@@ -158,23 +158,23 @@ type inbound struct {
 	env    envelope
 	kind   kind
 	flags  uint8
-	sig    uint32 // of its elements
-	call   uint64 // of a collective: see callSig
+	sig    uint32 // signature of its elements
+	call   uint64 // signature of the call, in a message of a collective: see callSig
 	size   uint64
 	sendID uint32
 	data   []byte   // payload of an eager message
-	from   *peer    // nil if from this rank itself
+	from   *peer    // the sender, nil if that is this rank
 	rx     *rxBuf   // receive buffer that data lies in, nil if it lies elsewhere
-	slots  uint8    // of landing memory that it lies in
-	self   *request // a send of this rank to itself that is not buffered
+	slots  uint8    // slots of landing memory that hold data
+	self   *request // the send, if this rank sends to itself without buffering
 
 	ticket    uint64 // ticket of the matched probe that has reserved it, or 0
 	withdrawn bool   // self was withdrawn while a matched probe had reserved it
 
 	bySource node[inbound] // places in the matcher's lists
 	inOrder  node[inbound]
-	inLog    node[inbound]  // and in that of the messages for calls to come,
-	ahead    *list[inbound] // if it is in one
+	inLog    node[inbound]  // place in ahead
+	ahead    *list[inbound] // the list of messages for later calls that contains it, or nil
 }
 
 // list is a list of Ts, oldest first. Its nodes are fields of the Ts, so it never allocates; a T in

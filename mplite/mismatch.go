@@ -81,10 +81,10 @@ func elementsName(size uint64, elem uint32) string {
 // callLog is the state of a communicator's collective calls.
 type callLog struct {
 	turn   int32                // number of the latest call, 0 before the first
-	recent [recentCalls]callSig // of the latest calls, by number
+	recent [recentCalls]callSig // signatures of the latest calls, by number
 	ahead  list[inbound]        // messages for calls that this rank has not made
-	broken *MismatchError       // ends its call and all later ones
-	failed []*MismatchError     // end one call each
+	broken *MismatchError       // an error that ends its call and all later calls
+	failed []*MismatchError     // errors that end one call each
 }
 
 const recentCalls = 64
@@ -253,7 +253,7 @@ func (c *Comm) apply(v *MismatchError) {
 	for _, r := range w.requests {
 		if r.coll && r.state != stateFree && r.state != stateDone && r.c.log == l && l.verdict(r.env.tag) == v {
 			if r.state == sendReady {
-				r.peer.say(v.word(c)) // before the receiver hears that the message has been withdrawn
+				r.peer.say(v.word(c)) // must arrive before the message that withdraws the announcement
 			}
 			v.said = w.cancel(r, v) || v.said
 		}
@@ -291,7 +291,7 @@ func (w *world) discard(in *inbound) {
 // inspect checks an unexpected message of a collective that no receive matches.
 func (w *world) inspect(in *inbound) {
 	c := w.comms[in.env.context&^1]
-	if c == nil { // not made here yet
+	if c == nil { // this rank has not created the communicator yet
 		return
 	}
 	l, turn := c.log, in.env.tag
@@ -371,7 +371,7 @@ func (p *peer) differed(h *header, body []byte) {
 	v.only = h.size == 1
 	c := w.comms[h.context]
 	switch {
-	case c == nil && len(w.told) < maxTold: // it may not be made here yet
+	case c == nil && len(w.told) < maxTold: // this rank may not have created the communicator yet
 		w.told = append(w.told, toldOf{h.context, v})
 	case c == nil || !c.contains(p.rank) || v.only && (c.log.turn-v.turn)&MaxTag >= recentCalls && before(v.turn, c.log.turn):
 		w.stats.Strays++
@@ -464,7 +464,7 @@ var calls = [numCalls]struct {
 	callReduceScatter: {"reduce_scatter", collReduceScatter},
 	callScan:          {"scan", collScan},
 	callExscan:        {"exscan", collExscan},
-	callSplit:         {name: "split"}, // counted as what it is made of, and so are those below
+	callSplit:         {name: "split"}, // this call and the following ones are counted as the collectives that they consist of
 	callDup:           {name: "dup"},
 	callCommCreate:    {name: "comm_create"},
 	callCartCreate:    {name: "cart_create"},
@@ -484,14 +484,14 @@ type signature struct {
 	call call
 	op   opCode
 	root int
-	size int // bytes; 0 where ranks may differ in it
+	size int // in bytes; 0 if the size may differ between ranks
 	typ  *element
 }
 
 // within returns c for the collectives inside a call. Other ranks, and errors, then refer to the
 // call that the user made.
 func (c *Comm) within(k call) *Comm {
-	if c.outer != 0 { // itself within another one
+	if c.outer != 0 { // c is already inside another call
 		return c
 	}
 	inner := *c

@@ -202,7 +202,7 @@ func (w *world) accept(ev *job.Event) {
 	case w.fatal != nil:
 		ev.Request.Reject(w.fatal.Error())
 		return
-	case w.saidBye && len(w.dead) > 0: // the reason why it has left
+	case w.saidBye && len(w.dead) > 0: // this rank has left because of a dead rank: send the report
 		ev.Request.Reject(w.job.ReportOf(w.dead[0].err).String())
 		return
 	case w.saidBye:
@@ -211,7 +211,7 @@ func (w *world) accept(ev *job.Event) {
 	case p.state != peerAbsent || p.VI != nil && (!p.caller || p.rank > w.rank):
 		refusal.Busy(ev.Request)
 		return
-	case p.VI != nil: // both ask: the lower rank's request counts
+	case p.VI != nil: // both ranks have sent a request: the lower rank's request counts
 		p.reset()
 	}
 	p.params = ev.Params
@@ -222,7 +222,7 @@ func (w *world) accept(ev *job.Event) {
 	}
 }
 
-// connected looks at the attempts to connect that have ended.
+// connected handles the attempts to connect that have ended.
 func (w *world) connected() {
 	for i := 0; i < len(w.dialing); {
 		p := w.dialing[i]
@@ -232,7 +232,7 @@ func (w *world) connected() {
 		}
 		w.dialing = slices.Delete(w.dialing, i, i+1)
 		p.attempted(p.VI.ConnectDone())
-		i = 0 // it may have changed the list
+		i = 0 // attempted may have changed the list
 	}
 	if len(w.dialing) == 0 && w.cq != nil {
 		w.cq.Attend(nil)
@@ -309,7 +309,7 @@ func (p *peer) live() {
 	p.meetNear()
 	p.credits = int(credits)
 	p.eagerMax = min(int(eager), p.w.cfg.EagerSize)
-	for _, dead := range p.w.dead { // before anything that follows from it
+	for _, dead := range p.w.dead { // first, because later messages may be consequences of these deaths
 		p.say(control{kind: kindFail, tag: int32(dead.rank), body: []byte(p.w.job.ReportOf(dead.err).String())})
 	}
 	if p.w.saidBye {

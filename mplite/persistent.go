@@ -184,7 +184,7 @@ func (r Request) Cancel() {
 	if o.Null() || o.over() {
 		return
 	}
-	if in := o.of.self; o.of.state == sendSelf && in.ticket != 0 { // a matched probe has met it
+	if in := o.of.self; o.of.state == sendSelf && in.ticket != 0 { // a matched probe has reserved the message
 		return
 	}
 	if w.cancel(o.of, nil) {

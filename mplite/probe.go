@@ -101,7 +101,7 @@ func (in *inbound) status(c *Comm) Status {
 type Matched struct {
 	c      *Comm
 	in     *inbound
-	ticket uint64 // in's, while this is the message in it
+	ticket uint64 // equals in.ticket while in holds this message
 	st     Status
 }
 

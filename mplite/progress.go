@@ -197,7 +197,7 @@ func (w *world) handle(done []seam.Completion) {
 		p := c.VI.Context.(*peer)
 		if p.state == peerAbsent && w.onUse {
 			if w.connected(); p.state == peerAbsent {
-				continue // its attempt has ended in another way
+				continue // the attempt to connect has failed
 			}
 		}
 		if c.Recv {

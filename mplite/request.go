@@ -49,41 +49,41 @@ type Request struct {
 type request struct {
 	w          *world
 	c          *Comm
-	generation uint64 // counts the operations whose users are done with them
-	id         uint32 // its permanent index in w.requests
+	generation uint64 // number of operations that the request has served
+	id         uint32 // permanent index of the request in w.requests
 	state      state
 	flags      uint8
 	coll       bool // part of a collective
 	timeWait   bool // ended here while the peer may still answer
 	gone       bool // released by its user
 	waited     bool // a goroutine waits for it
-	asked      bool // part of a collective, and no more questions about it are needed
+	asked      bool // the request is part of a collective, and other ranks need not be asked about it again
 	env        envelope
 	peer       *peer // the other rank, nil for this rank itself or not yet known
 	buf        []byte
 	typ        *element
-	call       uint64 // of a collective: see callSig
+	call       uint64 // signature of the call, in a collective: see callSig
 	status     Status
 	err        error
 
-	mem       vipl.MemHandle // buf's, in a rendezvous
+	mem       vipl.MemHandle // handle of buf, in a rendezvous
 	remote    target         // where a send's payload goes
 	remoteID  uint32         // the receiver's request
 	remoteSig uint32         // signature of the sender's elements
 	accepted  int            // bytes that the receiver takes
 	written   int            // bytes that have been written
-	offer     offer          // of a message that is copied from the sender
-	mark      atomic.Uint64  // of this rank's own offer
+	offer     offer          // the sender's offer, in a receive that copies from the sender's memory
+	mark      atomic.Uint64  // the mark that this rank's own offer names
 	landing   uint8          // first slot of the landing memory that a send goes to, as a bit
-	self      *inbound       // the message as which a send to this rank waits
+	self      *inbound       // the queued message of a send from this rank to itself
 
 	sched *schedule // the schedule that it is part of
 	stage []byte    // staging memory that contains buf, or nil
-	shape strided   // where the receive's elements go from there
-	plan  *plan     // of a persistent request, which only represents the operations that it starts
+	shape strided   // destination of the received elements in stage
+	plan  *plan     // the operation that a persistent request starts; nil in other requests
 
 	number uint64        // order of posting
-	place  node[request] // among the posted receives, or the sends that wait for credits
+	place  node[request] // place in the list of posted receives, or of sends that wait for credits
 	desc   vipl.Descriptor
 	segs   [2]vipl.Segment
 }
@@ -189,7 +189,7 @@ func (w *world) cancel(r *request, err error) bool {
 		r.timeWait = true
 		r.remoteID = 0
 	case sendWriting:
-		if isMismatch(err) { // of which the receiver may not know yet
+		if isMismatch(err) { // the receiver may not know of the mismatch yet
 			return false
 		}
 		if !r.peer.pending.withdraw(r) {

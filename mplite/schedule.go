@@ -14,14 +14,14 @@ import (
 // schedule is a nonblocking collective in progress.
 type schedule struct {
 	x       *coll
-	req     *request // the user's
+	req     *request // the request that the user waits for
 	apply   func(dst, left, right []byte)
 	steps   []step
 	next    int        // the step that is due
-	parts   []*request // sends and receives that it has begun and not looked at again
-	open    int        // how many of these have not ended
-	err     error      // the first
-	queued  bool       // in world.due
+	parts   []*request // sends and receives that were started and whose results look has not collected
+	open    int        // number of parts that have not ended
+	err     error      // the first error
+	queued  bool       // the schedule is in world.due
 	running bool
 }
 
@@ -29,9 +29,9 @@ type schedule struct {
 type step struct {
 	kind stepKind
 	peer int
-	buf  []byte // to send, to receive into, to copy or to reduce into
-	from []byte // to copy, or what is on the left of the operation
-	with []byte // what is on its right
+	buf  []byte // the data to send, or the destination of a receive, copy or reduction
+	from []byte // the source of a copy, or the left operand of a reduction
+	with []byte // the right operand of a reduction
 }
 
 type stepKind uint8
@@ -64,7 +64,7 @@ func (c *Comm) plan(sig signature, apply func(dst, left, right []byte)) (*coll, 
 	if err != nil {
 		return nil, err
 	}
-	own := *c // Free takes the communicator from the caller, not from calls under way
+	own := *c // Free ends the caller's use of the communicator, but not calls in progress
 	x.c = &own
 	x.sched = &schedule{x: &x, apply: apply}
 	return &x, nil
@@ -94,7 +94,7 @@ func (w *world) advance() {
 	for w.canAdvance() {
 		if len(w.due) == 0 {
 			w.pull()
-			w.reap() // a copy takes long
+			w.reap() // completions may have arrived during the long copy
 			continue
 		}
 		s := w.due[0]
@@ -192,7 +192,7 @@ func (s *schedule) look() {
 			continue
 		}
 		err := r.err
-		if r.env.src != int32(w.rank) { // a receive; sends are this rank's own
+		if r.env.src != int32(w.rank) { // r is a receive: only receives can have the wrong size
 			err = s.x.judged(r.status, err, len(r.buf))
 		}
 		if s.err == nil {

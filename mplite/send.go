@@ -130,7 +130,7 @@ func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 	}
 	send := w.beginSend(c, c.peer(dst), sendbuf, sendtag, s)
 	st, err := w.finish(ctx, recv)
-	if err != nil && send.coll && !isTruncate(err) { // no rank can use it
+	if err != nil && send.coll && !isTruncate(err) { // the collective has failed: no rank can use the data
 		w.cancel(send, err)
 	}
 	if _, sendErr := w.finish(ctx, send); err == nil {
@@ -248,14 +248,15 @@ func (p *peer) post(h *header, payload []byte) {
 	}
 }
 
-// returns puts everything that is owed to p into h.
+// returns puts all credits and slots that this rank owes p into h.
 func (p *peer) returns(h *header) {
 	h.data, h.control, h.land = uint16(p.owed), uint8(p.owedControl), p.land.owed
-	p.hungry = p.hungry && p.owed == 0 // until something is returned
+	p.hungry = p.hungry && p.owed == 0 // p is hungry until h returns data credits
 	p.owed, p.owedControl, p.land.owed = 0, 0, 0
 }
 
-// returned takes what h returns. It reports false if p returns slots that it has not been sent.
+// returned adds the credits and slots that h returns. It reports false if p returns slots that are
+// already free.
 func (p *peer) returned(h *header) bool {
 	if l := &p.land; h.land != 0 {
 		if l.at.handle == 0 || l.free&h.land != 0 {
