@@ -10,35 +10,35 @@ import (
 )
 
 const (
-	closersOfUser = 2    // goroutines that close for one user
-	mostOfUser    = 1024 // descriptors of one user that wait for that; he passes no more then
+	closersOfUser = 2    // maximum number of goroutines that close descriptors of one user
+	mostOfUser    = 1024 // maximum number of descriptors of one user that wait to be closed; further ones are refused
 )
 
-// job is what is closed together.
+// job is a set of descriptors, or a connection, to close.
 type job struct {
 	fds  []int
 	conn io.Closer // or nil
 	done func()    // or nil
 }
 
-// user is one whose descriptors are being closed.
+// user is the state of a user whose descriptors are being closed.
 type user struct {
 	jobs    []job
-	held    int // descriptors and connections in jobs and at work
+	held    int // number of descriptors and connections that are not closed yet
 	workers int
 }
 
-// closer closes what came from other processes.
+// closer closes descriptors and connections that other processes have passed.
 type closer struct {
 	mu    sync.Mutex
-	users map[uint32]*user // those with something to close
-	over  int              // how many of them have as much as they may
-	most  int              // of a user
+	users map[uint32]*user // users with descriptors that are not closed yet, by user ID
+	over  int              // number of users that have reached the limit
+	most  int              // the limit of each user
 }
 
 var closing = closer{users: map[uint32]*user{}, most: limit()}
 
-// limit returns mostOfUser, or less where this process may not have many descriptors.
+// limit returns mostOfUser, or less if this process may have only few descriptors.
 func limit() int {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
@@ -47,41 +47,42 @@ func limit() int {
 	return int(min(mostOfUser, max(Most, r.Cur/4)))
 }
 
-// Close closes descriptors that a process of user uid has passed. It does not wait for that.
-// SO_LINGER is switched off in sockets among them, also for others who have them.
+// Close closes descriptors that a process of user uid has passed. It does not wait until they are
+// closed. It disables SO_LINGER of sockets among them, also for other processes that hold these
+// sockets.
 func Close(uid uint32, fds ...int) {
 	if len(fds) > 0 {
 		closing.add(uid, len(fds), job{fds: fds})
 	}
 }
 
-// CloseConn closes a connection with a process of user uid, in whose queue there may be descriptors.
-// The other side sees the end at once, and goroutines that wait in the connection are woken. The
-// rest is done later, and then done is called, if it is not nil. So the caller bounds the
-// connections of a user until they are done.
+// CloseConn closes a connection with a process of user uid, whose queue may hold descriptors. The
+// peer sees the end at once, and goroutines that wait on the connection wake. The close itself
+// happens later; then CloseConn calls done, if it is not nil. A caller that limits the connections
+// of a user counts a connection until done is called.
 func CloseConn(uid uint32, conn *net.UnixConn, done func()) {
 	HangUp(conn)
 	closing.add(uid, 1, job{conn: conn, done: done})
 }
 
-// Refuse closes a connection that is one too many. It takes two milliseconds at most.
+// Refuse closes a connection beyond a limit. It takes at most two milliseconds.
 func Refuse(conn *net.UnixConn) {
 	HangUp(conn)
 	Promptly(func() { conn.Close() })
 }
 
-// HangUp ends a connection without closing it, and wakes the goroutines that wait in it.
+// HangUp shuts down a connection without closing it, and wakes the goroutines that wait on it.
 func HangUp(conn *net.UnixConn) {
 	if raw, err := conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	}
 }
 
-// OnHangUp calls ended when the other side of a connection ends it, or HangUp does, also while nobody reads what
-// was sent before. stop ends that; ended is then not running and is not called any more. stop must be called
-// before the connection is closed.
+// OnHangUp calls ended when the peer ends a connection or HangUp shuts it down, even if earlier
+// data have not been read. When stop returns, ended is not running and will not be called any more.
+// The caller must call stop before it closes the connection.
 func OnHangUp(conn *net.UnixConn, ended func()) (stop func(), err error) {
-	own, err := dup(conn) // so that goroutines that read the connection do not wait for this one
+	own, err := dup(conn) // a separate descriptor: this goroutine and the connection's readers do not block each other
 	if err != nil {
 		return nil, err
 	}
@@ -103,14 +104,15 @@ func OnHangUp(conn *net.UnixConn, ended func()) (stop func(), err error) {
 	}, nil
 }
 
-// hungUp reports whether the other side has ended a connection.
+// hungUp reports whether the peer has ended a connection.
 func hungUp(fd uintptr) bool {
 	look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	_, err := unix.Poll(look, 0)
 	return err == nil && look[0].Revents != 0
 }
 
-// dup returns another descriptor of a connection, at which goroutines wait by themselves.
+// dup returns another descriptor of a connection. Goroutines that wait on it do not block those
+// that wait on conn.
 func dup(conn *net.UnixConn) (*os.File, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -126,10 +128,10 @@ func dup(conn *net.UnixConn) (*os.File, error) {
 	return os.NewFile(uintptr(own), "connection"), nil
 }
 
-// CloseListener closes a listener at which processes may have connected, and have sent descriptors, that
-// nobody has accepted. It takes two milliseconds at most.
+// CloseListener closes a listener. Its queue may hold connections that were not accepted, with
+// descriptors that their processes have sent. It takes at most two milliseconds.
 func CloseListener(l *net.UnixListener) error {
-	last := -1 // has the socket when l is closed, so that no goroutine that accepts ends it
+	last := -1 // keeps the socket open when l is closed, so that no goroutine in Accept does the last close
 	if raw, err := l.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) {
 			if own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
@@ -160,7 +162,7 @@ func (c *closer) add(uid uint32, n int, j job) {
 	}
 }
 
-// count adds to what a user has. c.mu is held.
+// count adds n to the number that a user holds. The caller must hold c.mu.
 func (c *closer) count(u *user, n int) {
 	was := u.held >= c.most
 	u.held += n
@@ -172,7 +174,7 @@ func (c *closer) count(u *user, n int) {
 	}
 }
 
-// full reports whether a user has as much as he may.
+// full reports whether a user has reached the limit.
 func (c *closer) full(uid uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,14 +182,14 @@ func (c *closer) full(uid uint32) bool {
 	return u != nil && u.held >= c.most
 }
 
-// anyFull reports whether any user has.
+// anyFull reports whether any user has reached the limit.
 func (c *closer) anyFull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over > 0
 }
 
-// work does jobs of a user until there are none.
+// work runs the jobs of a user until there are none.
 func (c *closer) work(uid uint32, u *user) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +206,7 @@ func (c *closer) work(uid uint32, u *user) {
 	}
 }
 
-// do closes what the job has, and returns how much that is.
+// do closes the job's descriptors and connection, and returns their number.
 func (j *job) do() int {
 	n := len(j.fds)
 	for _, fd := range j.fds {
@@ -221,5 +223,6 @@ func (j *job) do() int {
 	return n
 }
 
-// closeFD closes a descriptor. A variable for tests of files whose close takes for ever.
+// closeFD closes a descriptor. It is a variable so that tests can simulate a close that never
+// returns.
 var closeFD = func(fd int) { _ = unix.Close(fd) }

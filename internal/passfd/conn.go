@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conn is a connection from a process that may pass descriptors, to a server that wants none. Read
-// gives them to Close, and Close does not wait for what the process has passed. All other methods
-// are the connection's own. Goroutines may share it.
+// Conn is a connection of a server that wants no descriptors, from a process that may pass some.
+// Read closes the descriptors that arrive, and does not wait for it. Neither does the method Close.
+// All other methods are those of the connection. Goroutines may share it.
 type Conn struct {
 	*net.UnixConn
 	uid  uint32
@@ -20,19 +20,19 @@ type Conn struct {
 	done func()
 	once sync.Once
 
-	broken error // why there is no raw
+	broken error // why raw is not available
 
 	reading sync.Mutex
-	control []byte // room for all descriptors
+	control []byte // buffer with room for all descriptors of a message
 	message message
-	b       []byte // of the Read under way
+	b       []byte // buffer of the Read in progress
 	n       int
 	err     error
 	look    func(fd uintptr) bool // c.receive, made once
 }
 
-// NewConn returns conn, of a process of user uid. done is called when it is closed, for which Close
-// does not wait.
+// NewConn returns a Conn for conn, a connection from a process of user uid. It calls done when the
+// connection is closed, which may be after Close has returned.
 func NewConn(conn *net.UnixConn, uid uint32, done func()) *Conn {
 	c := &Conn{UnixConn: conn, uid: uid, done: done, control: make([]byte, controlSize)}
 	c.look = c.receive
@@ -63,7 +63,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return c.n, nil
 }
 
-// receive reads once. It reports whether something has come.
+// receive tries to read once. It returns false if no data has arrived.
 func (c *Conn) receive(fd uintptr) bool {
 	if closing.full(c.uid) {
 		c.n, c.err = 0, fmt.Errorf("user %d: %w", c.uid, ErrBusy)

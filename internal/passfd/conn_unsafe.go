@@ -6,13 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is what recvmsg(2) fills. It is kept, because unix.Recvmsg allocates.
+// message holds the structures that recvmsg(2) fills. Reads reuse it, because unix.Recvmsg
+// allocates.
 type message struct {
 	header unix.Msghdr
 	data   unix.Iovec
 }
 
-// receive receives bytes without blocking, and k bytes of control messages.
+// receive receives n bytes of data and k bytes of control messages, without blocking.
 func (m *message) receive(fd int, b, control []byte) (n, k int, err error) {
 	m.data.Base = &b[0]
 	m.data.SetLen(len(b))

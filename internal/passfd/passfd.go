@@ -1,19 +1,23 @@
 // Package passfd receives file descriptors that other processes pass over Unix sockets
 // (SCM_RIGHTS), and closes them so that their sender cannot make this process wait.
 //
-// A process chooses how long the last close of a file takes: a TCP socket with SO_LINGER
-// waits for its peer, and a file of a user's own file system (FUSE) for that user. The kernel
-// does the last close also where a program closes nothing: in a receive call without room for
-// all descriptors, and when a socket is closed in whose queue descriptors wait. So every
-// receiver of descriptors, and every socket that strangers can send to, uses this package:
+// A process can control how long the last close of a file takes: the close of a TCP socket with
+// SO_LINGER waits for the peer, and the close of a file in a user's own file system (FUSE) waits
+// for that user. The kernel also does the last close in two cases in which a program closes
+// nothing: in a receive call without room for all descriptors, and when a socket is closed whose
+// queue holds descriptors. So every receiver of descriptors, and every socket that other users can
+// send to, uses this package:
 //
 //   - Receive has room for all descriptors that a message can carry.
 //   - Conn is a connection to a server that wants no descriptors.
-//   - Close, CloseConn, CloseListener and HangUp return at once. At most two goroutines for each user do the work.
-//   - Promptly runs a close that must be over when it returns, and ends lingering there.
+//   - Close, CloseConn and HangUp return at once. At most two goroutines for each user do the
+//     closing.
+//   - Promptly runs a close that must be complete when it returns, and interrupts its lingering.
+//     Refuse and CloseListener use it.
 //
-// A user whose descriptors take long to close gets no more in: his messages are refused on
-// connections, and their descriptors are dropped on sockets that all users share.
+// If too many descriptors of a user are waiting to be closed, the package accepts no more from this
+// user: it refuses the user's messages on connections, and drops their descriptors on sockets that
+// all users share.
 package passfd
 
 import (
@@ -25,20 +29,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Most is how many descriptors a message carries at most: the kernel's SCM_MAX_FD.
+// Most is the maximum number of descriptors in a message: the kernel's SCM_MAX_FD.
 const Most = 253
 
-// controlSize is room for the sender's credentials and all descriptors.
+// controlSize is the size in bytes of control messages with the sender's credentials and the
+// maximum number of descriptors.
 var controlSize = unix.CmsgSpace(unix.SizeofUcred) + unix.CmsgSpace(4*Most)
 
-// ErrBusy is the error for messages of a user too many of whose descriptors are still being closed.
+// ErrBusy is the error for messages of a user if too many of the user's descriptors are still being
+// closed.
 var ErrBusy = errors.New("too many descriptors of this user are still being closed")
 
-// Message is what arrived beside the payload.
+// Message describes a received message: the length of its payload, and the data that came with it.
 type Message struct {
 	N    int                // bytes of payload
 	FDs  []int              // descriptors; the caller gives them to Close when it does not need them
-	Who  *unix.Ucred        // the sender, where the socket asks for it (SO_PASSCRED)
+	Who  *unix.Ucred        // the sender, if the socket has SO_PASSCRED set; otherwise nil
 	From *unix.SockaddrUnix // the sender's address on a datagram socket; nil if it has none
 	Cut  bool               // this process could not take all descriptors: too many of its files are open
 }
@@ -51,7 +57,8 @@ func (m *Message) uid() uint32 {
 	return m.Who.Uid
 }
 
-// Unknown stands for users that the kernel does not tell. It is the kernel's own number for none.
+// Unknown is the user ID if the kernel does not report the sender. It is the kernel's own number
+// for no user.
 const Unknown = 1<<32 - 1
 
 // Receive receives a message from a connection with a process of user uid. It waits as conn.Read
@@ -68,9 +75,9 @@ func ReceiveNow(fd int, uid uint32, b []byte) (Message, error) {
 	return receive(fd, b, controlSize, 0)
 }
 
-// ReceiveAny receives a message from a socket that has SO_PASSCRED set, so that each message says
-// whose it is. It waits as conn.Read does. Messages of users too many of whose
-// descriptors are being closed come without descriptors.
+// ReceiveAny receives a message from a socket that has SO_PASSCRED set, so that each message
+// carries its sender's credentials. It waits as conn.Read does. If too many descriptors of the
+// sender's user are being closed, the message arrives without descriptors.
 func ReceiveAny(conn *net.UnixConn, b []byte) (Message, error) {
 	return wait(conn, func(fd int) (Message, error) { return receiveAny(fd, b) })
 }
@@ -78,7 +85,8 @@ func ReceiveAny(conn *net.UnixConn, b []byte) (Message, error) {
 func receiveAny(fd int, b []byte) (Message, error) {
 	room := controlSize
 	if closing.anyFull() {
-		// A receiver without room for descriptors gets none, so peeking takes none either.
+		// The kernel passes no descriptors to a receiver without room for them, so this peek
+		// receives none.
 		next, err := receive(fd, make([]byte, 1), unix.CmsgSpace(unix.SizeofUcred), unix.MSG_PEEK)
 		if err != nil {
 			return next, err
@@ -90,19 +98,20 @@ func receiveAny(fd int, b []byte) (Message, error) {
 	return receive(fd, b, room, 0)
 }
 
-// RefuseRights has the kernel refuse messages with descriptors to a socket, where it can (Linux 6.16).
+// RefuseRights makes the kernel refuse messages with descriptors to a socket, if it supports this
+// (Linux 6.16).
 func RefuseRights(fd int) {
 	const passRights = 83 // SO_PASSRIGHTS
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, passRights, 0)
 }
 
-// controls are buffers for Drop, which must not allocate.
+// controls holds buffers for Drop, which must not allocate memory.
 var controls = sync.Pool{New: func() any { b := make([]byte, controlSize); return &b }}
 
-// Drop takes a message out of a datagram socket that does not block, and closes what came with it.
-// It reports whether there was one.
+// Drop removes a message from a non-blocking datagram socket, and closes the descriptors that came
+// with it. It reports whether there was a message.
 func Drop(fd int) bool {
-	if closing.full(Unknown) { // the kernel closes what came
+	if closing.full(Unknown) { // there is no room for descriptors: the kernel closes them
 		_, err := receive(fd, make([]byte, 1), 0, 0)
 		return err == nil
 	}
@@ -119,7 +128,7 @@ func Drop(fd int) bool {
 	return err == nil
 }
 
-// wait calls get until the socket has something.
+// wait calls get until it returns a message or an error other than EAGAIN.
 func wait(conn *net.UnixConn, get func(fd int) (Message, error)) (m Message, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -132,8 +141,8 @@ func wait(conn *net.UnixConn, get func(fd int) (Message, error)) (m Message, err
 	return m, errors.Join(err, failed)
 }
 
-// receive receives a message with room for control messages. The kernel itself closes descriptors
-// for which there is no room, or no free number in this process.
+// receive receives a message with room bytes for control messages. The kernel closes descriptors
+// that do not fit, or for which this process has no free number.
 func receive(fd int, b []byte, room, flags int) (m Message, err error) {
 	control := make([]byte, room)
 	var n, k, got int
@@ -156,11 +165,11 @@ func receive(fd int, b []byte, room, flags int) (m Message, err error) {
 	return m, nil
 }
 
-// parse takes what the control messages say.
+// parse reads descriptors and credentials from the control messages.
 func (m *Message) parse(control []byte) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
-		return // the kernel does not write that
+		return // cannot happen: the kernel writes valid control messages
 	}
 	for i := range messages {
 		fds, _ := unix.ParseUnixRights(&messages[i])
@@ -171,7 +180,8 @@ func (m *Message) parse(control []byte) {
 	}
 }
 
-// PeerOf returns the process, and the user, that had the other end of a connection when it began.
+// PeerOf returns the process and the user at the other end of a connection, as of the time when the
+// connection was made.
 func PeerOf(conn *net.UnixConn) (who *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that lingers in the kernel, for the last close of a socket, goes on when it gets a
-// signal. SO_LINGER itself cannot be switched off where the socket lies in the queue of another
-// one. SIGURG is the signal by which Go's scheduler interrupts threads: nothing else happens.
+// A signal ends the wait of a thread that lingers in the kernel during the last close of a socket.
+// SO_LINGER cannot be disabled if the socket is in the queue of another socket. The signal is
+// SIGURG, which Go's scheduler uses to interrupt threads, so it has no other effect.
 
-// patience is how long a thread may linger before the first signal. Each further signal comes after
-// twice as long as the one before.
+// patience is the time that a thread may linger before the first signal. The pause before each
+// further signal is twice as long as the one before, up to lastPatience.
 const (
 	patience     = time.Millisecond
 	lastPatience = time.Second
 )
 
-// thread is one that runs a function of Promptly's.
+// thread is a thread that runs the function of a Promptly call.
 type thread struct {
 	id    int
-	next  time.Time // when it gets a signal
+	next  time.Time // time of the next signal
 	pause time.Duration
 }
 
@@ -33,8 +33,8 @@ var threads struct {
 	watching bool
 }
 
-// Promptly runs f, which closes files that other processes have had a hand in. A close that
-// lingers is interrupted after a millisecond or two: the connection then ends as without SO_LINGER.
+// Promptly runs f, which closes files that other processes have influenced. A close that lingers is
+// interrupted after one or two milliseconds; the connection then ends as without SO_LINGER.
 func Promptly(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -57,7 +57,7 @@ func Promptly(f func()) {
 	f()
 }
 
-// watch sends signals to threads whose time is up, until there are none.
+// watch sends the signals that are due, until no thread is left.
 func watch() {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func watch() {
 	}
 }
 
-// interrupt sends the signals that are due, and reports whether there are threads.
+// interrupt sends the signals that are due, and reports whether threads are left.
 func interrupt(now time.Time) bool {
 	threads.Lock()
 	defer threads.Unlock()

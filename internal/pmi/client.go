@@ -11,29 +11,30 @@ import (
 	"time"
 )
 
-// The environment variables by which a launcher tells a process how to reach it.
+// The environment variables in which a launcher passes its address, and the process's place in the
+// job.
 const (
-	EnvFD   = "PMI_FD"   // number of an open descriptor, an end of a socket pair
-	EnvPort = "PMI_PORT" // host:port instead, with EnvID
-	EnvID   = "PMI_ID"   // what the process calls itself there
+	EnvFD   = "PMI_FD"   // number of an open descriptor: one end of a socket pair
+	EnvPort = "PMI_PORT" // host:port of the launcher, used with EnvID if there is no descriptor
+	EnvID   = "PMI_ID"   // the number by which the process identifies itself at EnvPort
 	EnvRank = "PMI_RANK"
 	EnvSize = "PMI_SIZE"
-	EnvJob  = "PMI_JOBID" // the job's name, where the launcher gives one
+	EnvJob  = "PMI_JOBID" // the job's name; some launchers do not set it
 )
 
-// What callers may want to tell apart.
+// Errors that callers can distinguish.
 var (
-	// ErrNone says that neither EnvFD nor EnvPort is set.
+	// ErrNone means that neither EnvFD nor EnvPort is set.
 	ErrNone = errors.New("pmi: this process was not started by a PMI-1 launcher")
-	// ErrNoKey says that nobody has put a key.
+	// ErrNoKey means that no rank has put the key.
 	ErrNoKey = errors.New("pmi: no such key")
-	// ErrGone is wrapped when the launcher has closed the connection: it has died, or
-	// ends the job.
+	// ErrGone is wrapped by errors after the launcher has closed the connection, because it has
+	// died or is ending the job.
 	ErrGone = errors.New("pmi: the launcher has closed the connection")
 )
 
-// Client is a process's connection with its launcher. One goroutine at a time uses it,
-// except for Abort, which any may call.
+// Client is a process's connection with its launcher. Only one goroutine at a time may use it,
+// except that any goroutine may call Abort.
 //
 // An error of the connection is final: all further calls return it. This includes the end of
 // a context after a request has been sent, except at Barrier. ErrNoKey is not final. Neither
@@ -44,13 +45,13 @@ type Client struct {
 	rank, size int
 	space      string // name of the key-value space
 	key, value int    // the maximum lengths that the launcher allows
-	waits      bool   // in a barrier whose end has not come
+	waits      bool   // the process is in a barrier that has not ended
 	err        error
 }
 
-// Open connects with the launcher that getenv's variables name, and asks it for rank,
-// size and the name of the key-value space. It takes the descriptor of EnvFD over. It
-// ends with ctx.
+// Open connects to the launcher that the variables of getenv name, and requests rank, size and the
+// name of the key-value space. It takes ownership of the descriptor of EnvFD. It returns when ctx
+// ends.
 func Open(ctx context.Context, getenv func(string) string) (*Client, error) {
 	c := &Client{rank: -1, size: -1}
 	var err error
@@ -74,7 +75,7 @@ func Open(ctx context.Context, getenv func(string) string) (*Client, error) {
 	return c, nil
 }
 
-// inherit takes over the descriptor that a launcher has left open.
+// inherit uses the descriptor that the process has inherited from its launcher.
 func (c *Client) inherit(fd string) error {
 	n, err := strconv.Atoi(fd)
 	if err != nil || n < 0 {
@@ -89,7 +90,7 @@ func (c *Client) inherit(fd string) error {
 	return nil
 }
 
-// place reads which rank of how many this is.
+// place reads the process's rank and the number of ranks from the environment.
 func (c *Client) place(getenv func(string) string) (err error) {
 	for _, v := range []struct {
 		name string
@@ -102,7 +103,7 @@ func (c *Client) place(getenv func(string) string) (err error) {
 	return nil
 }
 
-// dial connects to a launcher's port, which then tells rank and size.
+// dial connects to a launcher's port and receives rank and size from the launcher.
 func (c *Client) dial(ctx context.Context, port, id string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", port)
@@ -134,7 +135,7 @@ func (c *Client) dial(ctx context.Context, port, id string) error {
 	return nil
 }
 
-// begin is the start of every conversation.
+// begin negotiates the version, and requests the limits and the name of the key-value space.
 func (c *Client) begin(ctx context.Context) error {
 	l, err := c.ask(ctx, NewLine("init", "pmi_version", "1", "pmi_subversion", "1"), "response_to_init")
 	if err != nil {
@@ -166,17 +167,18 @@ func (c *Client) begin(ctx context.Context) error {
 	return nil
 }
 
-// Rank returns which rank the process is, from 0.
+// Rank returns the rank of the process; the first rank is 0.
 func (c *Client) Rank() int { return c.rank }
 
-// Size returns how many ranks there are.
+// Size returns the number of ranks in the job.
 func (c *Client) Size() int { return c.size }
 
-// Space returns the name of the job's key-value space, which no other running job of
-// the launcher has.
+// Space returns the name of the job's key-value space. It differs between the running jobs of a
+// launcher.
 func (c *Client) Space() string { return c.space }
 
-// Put makes a value known to all ranks after the next Barrier. A key is put once.
+// Put publishes a value, which all ranks can Get after the next Barrier. A key can be put only
+// once.
 func (c *Client) Put(ctx context.Context, key, value string) error {
 	if len(key) >= c.key || len(value) >= c.value {
 		return fmt.Errorf("pmi: key %q and its value have %d and %d bytes, this launcher allows less than %d and %d", key, len(key), len(value), c.key, c.value)
@@ -185,8 +187,8 @@ func (c *Client) Put(ctx context.Context, key, value string) error {
 	return err
 }
 
-// Barrier returns when all ranks have called it. When ctx ends before, it can be called
-// again, and goes on waiting for the end of the same barrier.
+// Barrier returns when all ranks have called it. If ctx ends first, Barrier can be called again,
+// and continues to wait for the same barrier.
 func (c *Client) Barrier(ctx context.Context) error {
 	if !c.waits {
 		if err := c.send(ctx, NewLine("barrier_in")); err != nil {
@@ -201,7 +203,7 @@ func (c *Client) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Get returns the value of a key, ErrNoKey if nobody had put it before the last Barrier.
+// Get returns the value of a key, or ErrNoKey if no rank had put the key before the last Barrier.
 func (c *Client) Get(ctx context.Context, key string) (string, error) {
 	l, err := c.exchange(ctx, NewLine("get", "kvsname", c.space, "key", key), "get_result")
 	if err != nil {
@@ -214,22 +216,22 @@ func (c *Client) Get(ctx context.Context, key string) (string, error) {
 	return value, nil
 }
 
-// Finalize tells the launcher that this rank ends in order, and closes the connection.
+// Finalize notifies the launcher that this rank ends normally, and closes the connection.
 func (c *Client) Finalize(ctx context.Context) error {
 	_, err := c.ask(ctx, NewLine("finalize"), "finalize_ack")
-	if errors.Is(err, ErrGone) { // launchers may close at once
+	if errors.Is(err, ErrGone) { // some launchers close the connection without an answer
 		err = nil
 	}
 	c.Close()
 	return err
 }
 
-// abortFor is how long Abort tries to be heard.
+// abortFor is the maximum time that Abort waits until its request can be sent.
 const abortFor = 2 * time.Second
 
-// ExitCode returns what processes exit with that end because a job was aborted with a code.
-// The system takes its low 8 bits; where these are 0, as those of 256 are, it is 1, because
-// a job that was aborted has failed.
+// ExitCode returns the exit code of the processes of a job that was aborted with code. The system
+// uses only the low 8 bits. If these are 0, as in 256, the exit code is 1, because an aborted job
+// has failed.
 func ExitCode(code int) int {
 	if low := code & 0xff; low != 0 {
 		return low
@@ -237,16 +239,16 @@ func ExitCode(code int) int {
 	return 1
 }
 
-// Abort asks the launcher to end the whole job with ExitCode(code). It waits for no answer,
-// as there is none.
+// Abort requests that the launcher end the whole job with ExitCode(code). It does not wait for an
+// answer, because the protocol has none.
 func (c *Client) Abort(code int) error {
 	c.conn.SetWriteDeadline(time.Now().Add(abortFor))
 	l := NewLine("abort", "exitcode", strconv.Itoa(ExitCode(code)))
 	return c.write(l)
 }
 
-// Close closes the connection without a word. A launcher may take that for the death of
-// this process.
+// Close closes the connection without notifying the launcher, which may conclude that this process
+// has died.
 func (c *Client) Close() error {
 	if c.err == nil {
 		c.err = ErrGone
@@ -257,8 +259,8 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// ask sends a request, and returns the answer, which must be the one that is wanted and
-// say that all is well.
+// ask sends a request and returns the answer. It returns an error if the answer's command is not
+// want, or if the answer reports a failure.
 func (c *Client) ask(ctx context.Context, l Line, want string) (Line, error) {
 	got, err := c.exchange(ctx, l, want)
 	if err != nil {
@@ -276,7 +278,7 @@ func (c *Client) exchange(ctx context.Context, l Line, want string) (Line, error
 	}
 	got, err := c.answer(ctx, want)
 	if err != nil {
-		c.fail(err) // an answer that comes later would be taken for that of another request
+		c.fail(err) // the next request could otherwise receive this request's late answer
 	}
 	return got, err
 }
@@ -293,16 +295,17 @@ func (c *Client) send(ctx context.Context, l Line) error {
 	}
 	defer c.until(ctx)()
 	err := c.write(l)
-	if err != nil && !errors.Is(err, ErrLine) { // which has not been sent
+	if err != nil && !errors.Is(err, ErrLine) { // an invalid line has not been sent, so the connection is still usable
 		return c.fail(c.explain(ctx, err))
 	}
 	return err
 }
 
-// maxSets is how many settings a launcher may tell that nobody needs.
+// maxSets is the maximum number of unused settings that answer skips.
 const maxSets = 16
 
-// answer reads one line. What the end of ctx cuts off remains to be read.
+// answer reads the next line, whose command must be want. If ctx ends first, the answer can still
+// be read later.
 func (c *Client) answer(ctx context.Context, want string) (Line, error) {
 	if c.err != nil {
 		return Line{}, c.err
@@ -313,7 +316,7 @@ func (c *Client) answer(ctx context.Context, want string) (Line, error) {
 		if err != nil || l.Cmd != "set" || want == "set" {
 			break
 		}
-		l, err = c.read() // what a port's launcher tells besides
+		l, err = c.read() // skip the other settings that a launcher with a port sends
 	}
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
@@ -326,7 +329,7 @@ func (c *Client) answer(ctx context.Context, want string) (Line, error) {
 	return l, nil
 }
 
-// until has reads and writes end with ctx, until the function that it returns is called.
+// until makes reads and writes end when ctx ends, until the returned function is called.
 func (c *Client) until(ctx context.Context) func() {
 	c.conn.SetDeadline(time.Time{})
 	past := time.Unix(1, 0)
@@ -337,12 +340,12 @@ func (c *Client) until(ctx context.Context) func() {
 	})
 	return func() {
 		if !stop() {
-			<-set // or it would hit the next request
+			<-set // otherwise the deadline could end the next request
 		}
 	}
 }
 
-// explain returns why the connection is of no use any more.
+// explain returns the error of a connection that is no longer usable.
 func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrLine):
@@ -355,7 +358,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: has it died? %w", ErrGone, err)
 }
 
-// fail makes err the end of the connection.
+// fail makes err the final error of the connection, unless it has one already.
 func (c *Client) fail(err error) error {
 	if c.err == nil {
 		c.err = err

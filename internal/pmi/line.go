@@ -10,27 +10,27 @@ import (
 // MaxLine is the longest line, in bytes with its newline (PMIU_MAXLINE of MPICH).
 const MaxLine = 1024
 
-// The limits of what a Server keeps, in bytes, which are hydra's.
+// The limits of a Server, in bytes. They equal hydra's limits.
 const (
-	MaxName  = 256 // of the name of a key-value space
+	MaxName  = 256 // maximum length of the name of a key-value space
 	MaxKey   = 64
 	MaxValue = 1024
 )
 
-// Line is one message. Its words are in the order of the wire, Cmd is not among them.
+// Line is one message: a command, and the other words in the order in which they are sent.
 type Line struct {
 	Cmd   string
 	Words []Word
 }
 
-// Word is one key with its value.
+// Word is a key and its value.
 type Word struct{ Key, Value string }
 
-// ErrLine is wrapped by what is wrong with a line.
+// ErrLine is wrapped by the errors for invalid lines.
 var ErrLine = errors.New("pmi: invalid PMI-1 line")
 
-// Parse reads a line, without its newline, which may be any bytes. Spaces part words;
-// one that belongs to a value has a backslash before it, as has a backslash.
+// Parse parses a line without its newline. text may contain any bytes. Spaces separate words. A
+// backslash escapes a space or a backslash within a value.
 func Parse(text []byte) (Line, error) {
 	var l Line
 	if len(text) >= MaxLine {
@@ -69,7 +69,7 @@ func Parse(text []byte) (Line, error) {
 	return l, nil
 }
 
-// cut takes the first word off text, and the escapes out of it.
+// cut splits text after the first word, and returns the word without its escapes.
 func cut(text []byte) (word string, rest []byte, err error) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -88,7 +88,7 @@ func cut(text []byte) (word string, rest []byte, err error) {
 	return b.String(), nil, nil
 }
 
-// NewLine returns the line of a command, whose keys and values alternate.
+// NewLine returns a line with a command. words alternates keys and values.
 func NewLine(cmd string, words ...string) Line {
 	l := Line{Cmd: cmd}
 	for i := 0; i+1 < len(words); i += 2 {
@@ -107,13 +107,13 @@ func (l *Line) Lookup(key string) (value string, ok bool) {
 	return "", false
 }
 
-// Value returns the value of a key, "" if there is none.
+// Value returns the value of a key, or "" if the line does not have the key.
 func (l *Line) Value(key string) string {
 	value, _ := l.Lookup(key)
 	return value
 }
 
-// String returns the line as it travels, without its newline.
+// String returns the line as it is sent, without its newline.
 func (l *Line) String() string {
 	var b strings.Builder
 	b.WriteString("cmd=" + escape(l.Cmd))
@@ -125,11 +125,11 @@ func (l *Line) String() string {
 
 var escape = strings.NewReplacer(`\`, `\\`, ` `, `\ `).Replace
 
-// lines reads and writes lines over a connection. What has been read of a line remains
-// when a deadline has passed, so that reading can go on.
+// lines reads and writes lines over a connection. After a deadline has expired, read keeps the part
+// of a line that has arrived, so the next read continues there.
 type lines struct {
 	conn net.Conn
-	in   []byte // that is no line yet, or has not been taken
+	in   []byte // received bytes that read has not returned yet
 }
 
 // read returns the next line.
@@ -154,8 +154,8 @@ func (l *lines) read() (Line, error) {
 	}
 }
 
-// write sends a line, which must be short enough, and have no byte in it that would be
-// none of a line.
+// write sends a line. It returns an error that wraps ErrLine if the line is too long or contains a
+// byte that a line must not contain.
 func (l *lines) write(line Line) error {
 	text := line.String()
 	if _, err := Parse([]byte(text)); err != nil {

@@ -10,64 +10,65 @@ import (
 	"time"
 )
 
-// MaxKeys is how many keys a rank may put between two barriers.
+// MaxKeys is the maximum number of keys that a rank may put between two barriers.
 const MaxKeys = 1024
 
-// releaseFor is how long a rank in a barrier may refuse to hear of its end.
+// releaseFor is the maximum time that Release waits until it can notify a rank.
 const releaseFor = 10 * time.Second
 
-// ServerConfig is what a Server tells its ranks, and whom it calls. The functions are
-// called on the goroutines of Serve. They may call the Server's methods.
+// ServerConfig contains the data that a Server gives its ranks, and the functions that it calls.
+// The functions run on the goroutines of Serve. They may call the Server's methods.
 type ServerConfig struct {
 	Space   string // name of the key-value space
-	Size    int    // ranks of the job
-	Ranks   int    // of them, those of this node: of which a barrier here consists
-	Mapping string // PMI_process_mapping, "" for none
-	// Waits is called when the first rank of this node is in a barrier, and has returned before
-	// Fence is called for it.
+	Size    int    // number of ranks in the job
+	Ranks   int    // number of ranks on this node: a barrier is complete here when they have all entered it
+	Mapping string // value of the key PMI_process_mapping; "" means no such key
+	// Waits is called when the first rank of this node enters a barrier. It returns before Fence is
+	// called for that barrier.
 	Waits func()
-	// Fence is called when all are, with what they have put since the last one.
+	// Fence is called when all ranks of this node are in a barrier, with the keys and values that
+	// they have put since the last barrier.
 	Fence func(puts []Word)
-	// Abort is called when a rank asks to end the whole job with an exit code, of which it
-	// gets the ExitCode: 1 to 255.
+	// Abort is called when a rank requests the end of the whole job. code is ExitCode of the
+	// requested code: 1 to 255.
 	Abort func(rank, code int)
 }
 
-// Server answers the ranks of one node. What they put is seen, and a barrier ends, when
-// Release says so: the servers of a job's nodes meet there.
+// Server answers the ranks of one node. Release ends a barrier, and makes the values that the ranks
+// of all nodes have put visible. So a barrier spans the servers of all nodes of a job.
 type Server struct {
 	cfg ServerConfig
 
-	entering sync.Mutex // around a rank's entry into a barrier, with the calls that tell of it; locked before mu
+	entering sync.Mutex // held while a rank enters a barrier, including the calls of Waits and Fence; locked before mu
 
 	mu     sync.Mutex
-	known  map[int]bool // ranks that have come
+	known  map[int]bool // ranks that have connected
 	values map[string]string
 	puts   []Word
 	inside []*session
 }
 
-// session is one rank's conversation.
+// session is the connection of one rank.
 type session struct {
 	lines
 	server *Server
 	rank   int
 	begun  bool
-	ended  bool // finalized
+	ended  bool // the rank has finalized
 
-	// The server's lock guards these.
-	inside bool // in a barrier
-	keys   int  // put since the last barrier
+	// The server's mutex guards these fields.
+	inside bool // the rank is in a barrier
+	keys   int  // number of keys that the rank has put since the last barrier
 }
 
-// NewServer returns a server that has not met its ranks yet.
+// NewServer returns a server without connections.
 func NewServer(cfg ServerConfig) *Server {
 	return &Server{cfg: cfg, known: map[int]bool{}, values: map[string]string{"PMI_process_mapping": cfg.Mapping}}
 }
 
-// Serve answers a rank until it closes the connection, which Serve then closes, too. The
-// error says what the rank sent that no rank may; nil is the end of one that has
-// behaved, whether or not it has finalized.
+// Serve answers a rank until the rank closes the connection, which Serve then closes, too. The
+// error describes a request that the protocol does not allow. It is nil if the rank kept the rules,
+// whether or not it has finalized.
 func (s *Server) Serve(rank int, conn net.Conn) error {
 	defer conn.Close()
 	c := &session{lines: lines{conn: conn}, server: s, rank: rank}
@@ -88,14 +89,14 @@ func (s *Server) Serve(rank int, conn net.Conn) error {
 		case errors.Is(err, ErrLine) || errors.Is(err, errMisbehaves):
 			return fmt.Errorf("pmi: rank %d: %w", rank, err)
 		case errors.Is(err, io.EOF) && len(c.in) > 0:
-			return fmt.Errorf("pmi: rank %d: %w: it ends in the middle", rank, ErrLine)
+			return fmt.Errorf("pmi: rank %d: %w: the connection ended within a line", rank, ErrLine)
 		default:
 			return nil
 		}
 	}
 }
 
-// errMisbehaves is wrapped by what a rank may not do.
+// errMisbehaves is wrapped by the errors for requests that the protocol does not allow.
 var errMisbehaves = errors.New("request not allowed")
 
 func misbehaves(format string, args ...any) error {
@@ -217,8 +218,8 @@ func (c *session) enter() error {
 	return nil
 }
 
-// Release ends the barrier that Fence was called for: the ranks go on, and see what the
-// ranks of all nodes have put before it.
+// Release ends the barrier that Fence was called for. The ranks continue, and can get puts, the
+// values that the ranks of all nodes put before the barrier.
 func (s *Server) Release(puts []Word) {
 	s.mu.Lock()
 	for _, w := range puts {

@@ -86,7 +86,7 @@ func TestRankMisbehaves(t *testing.T) {
 		{begin + "\n", "it is empty"},
 		{begin + "cmd=barrier_in\ncmd=barrier_in\n", "barrier_in within a barrier"},
 		{begin + strings.Repeat("y", 5000), "no end of line"},
-		{begin + "cmd=get key=", "ends in the middle"},
+		{begin + "cmd=get key=", "the connection ended within a line"},
 		{begin + "cmd=get\x00\n", "not printable"},
 		{"cmd=init pmi_version=2 pmi_subversion=0\ncmd=finalize\n", "finalize before init"},
 		{begin + "cmd=get_maxes\n", ""},

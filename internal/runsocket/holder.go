@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder is what the kernel says of a socket that has a name.
+// Holder describes the socket that has a name, as the kernel reports it.
 type Holder struct {
-	UID     uint32 // of the user who has made the socket, whoever has it now
+	UID     uint32 // the user who created the socket, who may not be its present owner
 	Listens bool
 }
 
@@ -21,14 +21,14 @@ type entry struct {
 	typ     int
 	listens bool
 	inode   uint32
-	name    string // an abstract one begins with an @
+	name    string // an abstract name begins with an @
 	uid     uint32
 	hasUID  bool
-	vfsIno  uint32 // of the file that the socket is bound to
+	vfsIno  uint32 // inode of the file that the socket is bound to
 	vfsDev  uint32
 }
 
-// The layout of linux/unix_diag.h, which package unix does not have.
+// Layouts and constants of linux/unix_diag.h that package unix lacks.
 const (
 	diagRequest = 24 // bytes of struct unix_diag_req
 	diagAnswer  = 16 // bytes of struct unix_diag_msg
@@ -41,11 +41,11 @@ const (
 	diagBuffer = 64 << 10
 )
 
-// diagPatience bounds how long the kernel may take, in seconds.
+// diagPatience is the maximum time, in seconds, to wait for the kernel's answer.
 const diagPatience = 5
 
-// holderOf returns what the kernel says of the socket of a type that has an abstract name, which begins
-// with an @, in the network namespace of the calling thread.
+// holderOf returns the socket of type typ with an abstract name, which begins with an @, in the
+// network namespace of the calling thread.
 func holderOf(name string, typ int) (h Holder, found bool, err error) {
 	err = list(func(e entry) {
 		if e.typ == typ && e.name == name && e.hasUID {
@@ -55,8 +55,8 @@ func holderOf(name string, typ int) (h Holder, found bool, err error) {
 	return h, found, err
 }
 
-// SocketOf returns the inode of a socket with a name, and the user who has made it, in the network namespace
-// of the calling thread.
+// SocketOf returns the inode of the socket with a name, and the user who created it, in the network
+// namespace of the calling thread.
 func SocketOf(name string) (inode, uid uint32, found bool) {
 	_ = list(func(e entry) {
 		if e.name == name && e.hasUID {
@@ -66,8 +66,9 @@ func SocketOf(name string) (inode, uid uint32, found bool) {
 	return inode, uid, found
 }
 
-// HasFile reports whether a socket of the network namespace of the calling thread is bound to a file. The
-// socket's own name does not prove that: another mount namespace can have another file of that name.
+// HasFile reports whether the socket fd, in the network namespace of the calling thread, is bound
+// to a file. The socket's name alone does not prove this, because another mount namespace can have
+// a different file of this name.
 func HasFile(fd int, file string) (has bool, err error) {
 	var socket, at unix.Stat_t
 	if err := unix.Fstat(fd, &socket); err != nil {
@@ -76,7 +77,7 @@ func HasFile(fd int, file string) (has bool, err error) {
 	if err := unix.Lstat(file, &at); err != nil {
 		return false, &os.PathError{Op: "lstat", Path: file, Err: err}
 	}
-	dev := unix.Major(at.Dev)<<20 | unix.Minor(at.Dev) // as the kernel has it
+	dev := unix.Major(at.Dev)<<20 | unix.Minor(at.Dev) // the kernel's encoding of device numbers
 	err = list(func(e entry) {
 		has = has || e.inode == uint32(socket.Ino) && e.vfsIno == uint32(at.Ino) && e.vfsDev == dev
 	})
@@ -114,7 +115,7 @@ func list(f func(e entry)) error {
 			case unix.NLMSG_DONE:
 				return nil
 			case unix.NLMSG_ERROR:
-				return fmt.Errorf("runsocket: the kernel lists no Unix sockets (it lacks CONFIG_UNIX_DIAG): %w", unix.ENOTSUP)
+				return fmt.Errorf("runsocket: the kernel does not list Unix sockets (it lacks CONFIG_UNIX_DIAG): %w", unix.ENOTSUP)
 			}
 			if e, ok := parseEntry(m.Data); ok {
 				f(e)
@@ -136,7 +137,7 @@ func dumpRequest() []byte {
 	return append(b, make([]byte, 8)...) // cookie
 }
 
-// parseEntry decodes a struct unix_diag_msg and the attributes behind it.
+// parseEntry decodes a struct unix_diag_msg and the attributes that follow it.
 func parseEntry(b []byte) (e entry, ok bool) {
 	if len(b) < diagAnswer || b[0] != unix.AF_UNIX {
 		return e, false

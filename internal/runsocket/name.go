@@ -9,30 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is the name of a socket that stands for a resource of the host, such as a block of ports. A
-// process has the resource if its socket has the name.
+// Name is the name of a socket that represents a resource of the host, such as a block of ports. A
+// process owns the resource if its socket has the name.
 //
-// The name is in the abstract name space as long as that is free there. Any user can take it there
-// first. Then a process of root's binds its socket to the file instead, which only root can make. So
-// a user without rights neither keeps root from the resource nor poses as its owner: whoever takes
-// the abstract name must look for the file, and whoever looks for the owner finds the file first.
+// A process first tries the abstract name, which any user can take. If another user has taken it, a
+// process of root binds its socket to the file instead, which only root can create. So a user
+// without privileges can neither keep the resource from root nor pose as its owner: a process that
+// takes the abstract name must check that the file does not exist, and a process that looks for the
+// owner checks the file first.
 type Name struct {
 	Abstract string // begins with an @
-	File     string // "" if there is no directory for it
+	File     string // path of the file; "" if it is unknown
 }
 
-// NameOf returns the name whose abstract form is given, in the network namespace of the calling thread.
+// NameOf returns the Name with a given abstract name, in the network namespace of the calling
+// thread.
 func NameOf(abstract string) Name {
-	file, _ := path(abstract[1:]) // without /proc there are only abstract names
+	file, _ := path(abstract[1:]) // without /proc only the abstract name is usable
 	return Name{Abstract: abstract, File: file}
 }
 
-// Bind gives the name to a socket; a stream socket listens then. It reports whether that is the file. The
-// error wraps EADDRINUSE if another process has the name, and the caller closes the socket.
+// Bind binds a socket to the name; a stream socket then listens. It reports whether it has used the
+// file. The error wraps EADDRINUSE if another process has the name. After an error the caller must
+// close the socket.
 //
-// If counts is not nil and this process is root, a process that has the abstract name keeps it only if
-// counts says so of the user who has made the socket, and of whether the socket listens. If the kernel
-// does not tell who that is (Linux 5.3 does), each process counts.
+// counts decides whether a process that already has the abstract name owns the resource. If it
+// returns false and this process is root, Bind uses the file. If counts is nil, or the kernel does
+// not report the user who created the socket (Linux 5.3 and newer do), every such process owns the
+// resource.
 func (n Name) Bind(fd int, counts func(h Holder) bool) (file bool, err error) {
 	for range bindTries {
 		err = bind(fd, n.Abstract)
@@ -53,16 +57,17 @@ func (n Name) Bind(fd int, counts func(h Holder) bool) (file bool, err error) {
 	return false, unix.EADDRINUSE
 }
 
-// bindTries is how often Bind tries if the kernel lists no holder of a name that is taken: it has gone, or
-// the list changed while the kernel made it.
+// bindTries is the number of attempts of Bind if the kernel lists no holder of a name that is in
+// use: the holder has ended, or the list changed while the kernel wrote it.
 const bindTries = 10
 
-// force gives the file to a socket although a process that does not count has the abstract name.
+// force binds a socket to the file, because a process that does not count has the abstract name.
 func (n Name) force(fd int, counts func(h Holder) bool) (file bool, err error) {
 	if n.bindFile(fd, lockPatience) != nil {
 		return false, unix.EADDRINUSE
 	}
-	// Who has taken the abstract name since then either finds the file or is found here.
+	// A process that has taken the abstract name since then either finds the file, or holder finds
+	// that process.
 	if _, yes := n.holder(fd, counts); yes {
 		os.Remove(n.File)
 		return false, unix.EADDRINUSE
@@ -70,8 +75,8 @@ func (n Name) force(fd int, counts func(h Holder) bool) (file bool, err error) {
 	return true, nil
 }
 
-// holder reports whether a process has the abstract name, for a socket of the type of fd, and whether it
-// counts. If the kernel does not tell, it counts.
+// holder reports whether a process has the abstract name, for a socket of the type of fd, and
+// whether that process counts. If the kernel does not list sockets, yes is true.
 func (n Name) holder(fd int, counts func(h Holder) bool) (found, yes bool) {
 	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil {
@@ -81,16 +86,16 @@ func (n Name) holder(fd int, counts func(h Holder) bool) (found, yes bool) {
 	return found, err != nil || found && counts(h)
 }
 
-// TryFile gives the file to a socket; a stream socket listens then. The error wraps EADDRINUSE if
-// another process has it, and EWOULDBLOCK if another process looks at the directory at the moment. Only root
-// can do this. It does not wait.
+// TryFile binds a socket to the file; a stream socket then listens. The error wraps EADDRINUSE if
+// another process has the file, and EWOULDBLOCK if another process has locked the directory. Only
+// root can do this. TryFile does not wait.
 func (n Name) TryFile(fd int) error { return n.bindFile(fd, 0) }
 
 func (n Name) bindFile(fd int, patience time.Duration) error {
 	if os.Geteuid() != 0 || n.File == "" {
 		return unix.EACCES
 	}
-	if n.Alive() { // looks without the lock first, because that is cheap
+	if n.Alive() { // check without the lock first, because that is cheap
 		return unix.EADDRINUSE
 	}
 	unlock, err := lock(filepath.Dir(n.File), patience)
@@ -110,8 +115,8 @@ func (n Name) bindFile(fd int, patience time.Duration) error {
 	return os.Chmod(n.File, 0o666)
 }
 
-// bind binds a socket; a stream socket listens then, so that others can ask whose it is. Nobody
-// accepts, so each question keeps its place in the queue.
+// bind binds a socket; a stream socket then listens, so that other processes can connect and read
+// its owner's credentials. No process accepts, so each such connection stays in the queue.
 func bind(fd int, name string) error {
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		return err
@@ -133,10 +138,10 @@ func (n Name) Alive() bool {
 	}
 	defer unix.Close(fd)
 	err = unix.Connect(fd, &unix.SockaddrUnix{Name: n.File})
-	return err == nil || err == unix.EPROTOTYPE || err == unix.EPERM // a socket of another type; one that is connected
+	return err == nil || err == unix.EPROTOTYPE || err == unix.EPERM // EPROTOTYPE: a socket of another type; EPERM: a connected socket
 }
 
-// Current returns the form of the name that a process has: the file if one has it, or else the abstract one.
+// Current returns the file if a process has it, and otherwise the abstract name.
 func (n Name) Current() string {
 	if n.Alive() {
 		return n.File
@@ -159,5 +164,5 @@ func (n Name) Clean() {
 	}
 }
 
-// GiveTo makes user uid the owner of the file, whose process gets the socket.
+// GiveTo makes user uid, whose process gets the socket, the owner of the file.
 func (n Name) GiveTo(uid uint32) error { return os.Lchown(n.File, int(uid), -1) }

@@ -1,16 +1,17 @@
-// Package runsocket names the Unix sockets at which programs of a host find a server.
+// Package runsocket determines the names of the Unix sockets at which programs of a host find a
+// server.
 //
-// Names in the abstract name space belong to whoever takes them first, so that any user could keep
-// root's servers from starting, or pose as one. So root's servers listen at files in a directory
-// of root's, /run/bobnet. A server of another user's, or one that cannot write there, has a name
-// in the abstract name space. Clients look for root's first, and then judge by the kernel's word
-// whose a server is.
+// Any user can take a name in the abstract name space first, and could thereby keep root's servers
+// from starting, or pose as a server of root. So root's servers listen at files in /run/bobnet, a
+// directory that only root can write. A server of another user, or one that cannot write there, has
+// a name in the abstract name space. Clients try root's server first. The kernel reports to them
+// which user runs the server (SO_PEERCRED).
 //
-// Names of resources of the host, such as blocks of ports, are abstract as long as nobody without rights
-// has taken them: see Name.
+// Resources of the host, such as blocks of ports, have abstract names, unless a user without
+// privileges has taken such a name: see Name.
 //
-// A directory is shared by network namespaces, which have servers of their own: a file's name
-// has the namespace's number in it.
+// Several network namespaces share the directory, and each has its own servers. So the path of a
+// file contains the number of the namespace.
 package runsocket
 
 import (
@@ -26,13 +27,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory is that of root's sockets. A variable for tests.
+// directory is the directory of root's sockets. It is a variable for tests.
 var directory = "/run/bobnet"
 
 // Abstract returns the name of a server in the abstract name space.
 func Abstract(name string) string { return "@bobnet/" + name }
 
-// path returns the file of a server of root's in the network namespace of the calling thread.
+// path returns the file of a server of root in the network namespace of the calling thread.
 func path(name string) (string, error) {
 	var ns unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &ns); err != nil {
@@ -41,8 +42,9 @@ func path(name string) (string, error) {
 	return filepath.Join(directory, fmt.Sprintf("net-%d", ns.Ino), strings.ReplaceAll(name, "/", "-")+".sock"), nil
 }
 
-// Listen listens for a server of that name, by a network such as "unix", in the network namespace
-// of the calling thread. The error wraps EADDRINUSE if such a server runs. Every user may connect.
+// Listen listens as the server of a name, in the network namespace of the calling thread. network
+// is the kind of socket, such as "unix". The error wraps EADDRINUSE if such a server is running.
+// Every user may connect.
 func Listen(network, name string) (*net.UnixListener, error) {
 	if os.Geteuid() == 0 {
 		file, err := path(name)
@@ -57,9 +59,9 @@ func Listen(network, name string) (*net.UnixListener, error) {
 	return net.ListenUnix(network, &net.UnixAddr{Name: Abstract(name), Net: network})
 }
 
-// Directory makes a directory for sockets of a server of root's, in which only root makes files, for
-// the network namespace of the calling thread. It returns "" for other users, and where /run cannot
-// be written.
+// Directory creates a directory for the sockets of a server of root, for the network namespace of
+// the calling thread. Only root can create files there. Directory returns "" for other users, and
+// if /run cannot be written.
 func Directory(name string) (string, error) {
 	file, err := path(name)
 	if err != nil || os.Geteuid() != 0 {
@@ -74,13 +76,13 @@ func Directory(name string) (string, error) {
 	return dir, nil
 }
 
-// unwritable reports whether the directory is not this process's to write: it is root in a user
-// namespace only, or in a container.
+// unwritable reports whether err means that this process cannot write the directory, for example
+// because it is root only in a user namespace or container.
 func unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist)
 }
 
-// listenFile listens at a file, in place of one that a server has left which was killed.
+// listenFile listens at a file. It replaces the file of a server that was killed.
 func listenFile(network, file string) (*net.UnixListener, error) {
 	unlock, err := lock(filepath.Dir(file), lockPatience)
 	if err != nil {
@@ -109,8 +111,9 @@ func listenFile(network, file string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// makeDir makes a directory below that of root's sockets. All users may look into it, whatever the umask is:
-// else they would not find root's sockets, and take those of others for them.
+// makeDir creates a directory below the directory of root's sockets. It makes the directory
+// readable for all users, whatever the umask. Otherwise clients would not find root's sockets, and
+// would use those of other users instead.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -126,12 +129,12 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// lockPatience bounds how long a process waits for the lock of a directory, which a process that is stopped
-// may hold.
+// lockPatience is the maximum time to wait for the lock of a directory. A stopped process may hold
+// the lock.
 const lockPatience = 2 * time.Second
 
-// lock makes the directory of a namespace if there is none, and locks it against other processes of
-// root's. Without patience the error is EWOULDBLOCK if another one has it.
+// lock creates the directory of a namespace if necessary, and locks it against other processes of
+// root. It waits at most patience for the lock; then the error is EWOULDBLOCK.
 func lock(dir string, patience time.Duration) (unlock func(), err error) {
 	_, missing := os.Stat(dir)
 	if err := makeDir(dir); err != nil {
@@ -151,19 +154,19 @@ func lock(dir string, patience time.Duration) (unlock func(), err error) {
 			return nil, err
 		}
 	}
-	_ = os.Chtimes(dir, time.Time{}, time.Now()) // in use: prune leaves it
+	_ = os.Chtimes(dir, time.Time{}, time.Now()) // keeps prune from removing the directory
 	if missing != nil {
 		prune(dir)
 	}
 	return func() { file.Close() }, nil
 }
 
-// pruneAge is how old the directory of a namespace must be to be removed: who has just made it is
-// about to make sockets in it.
+// pruneAge is the minimum age of a directory that prune removes: a process that has just created a
+// directory is about to create sockets in it.
 const pruneAge = time.Minute
 
-// prune removes directories beside own in which no socket is anybody's: their namespaces have ended,
-// or need them no more.
+// prune removes the directories next to own whose sockets belong to no process: their namespaces
+// have ended, or do not need them any more.
 func prune(own string) {
 	all, _ := filepath.Glob(filepath.Join(filepath.Dir(own), "net-*"))
 	for _, dir := range all {
@@ -182,8 +185,8 @@ func prune(own string) {
 	}
 }
 
-// dead reports whether no process has the socket of a file. It connects by a kind of socket of which a
-// server notices nothing.
+// dead reports whether no process has the socket of a file. It connects with a datagram socket,
+// which a stream server does not notice.
 func dead(file string) bool {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -193,8 +196,8 @@ func dead(file string) bool {
 	return errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: file}), unix.ECONNREFUSED)
 }
 
-// Dial connects to the server of that name, root's if there is one, in the network namespace of the
-// calling thread. Without a server the error wraps ECONNREFUSED.
+// Dial connects to the server of a name, in the network namespace of the calling thread. It prefers
+// a server of root. If there is no server, the error wraps ECONNREFUSED.
 func Dial(network, name string) (*net.UnixConn, error) {
 	if file, err := path(name); err == nil {
 		conn, err := dial(network, file)

@@ -6,29 +6,31 @@ import (
 )
 
 const (
-	// BellSize is how many bytes of memory a Bell takes.
+	// BellSize is the number of bytes of memory that a Bell occupies.
 	BellSize = 128
 
-	// Bits is how many things one process can tell another by a Bell.
+	// Bits is the number of sources of events that a Bell distinguishes.
 	Bits = 32 * Words
 
-	// Words is how many words these bits are in.
+	// Words is the number of 32-bit words that contain these bits.
 	Words = 8
 )
 
-// Bell is by what one process tells another that something has happened to one of Bits things, and
-// where the other one sleeps meanwhile. One goroutine may sleep at a time; others may call the rest.
-// The bell is memory of both: a process that writes nonsense there loses what it should hear, or
-// has the other one look in vain.
+// Bell lets one process notify another that an event of one of Bits sources has occurred, and lets
+// the other process sleep until then. Only one goroutine may sleep at a time; any goroutine may
+// call the other methods. The bell is in memory that both processes can write. A process that
+// writes invalid data there can only miss events itself, or wake the other process without an
+// event.
 type Bell struct {
-	count  *atomic.Uint32 // of calls that have ended a sleep
-	sleeps *atomic.Uint32 // somebody sleeps, or is about to
+	count  *atomic.Uint32 // number of calls that have ended a sleep; the futex
+	sleeps *atomic.Uint32 // not 0: a goroutine sleeps, or is about to
 	bits   [Words]*atomic.Uint32
-	woken  atomic.Bool // by Wake, in this process
+	woken  atomic.Bool // Wake was called, in this process
 	memory *Memory
 }
 
-// NewBell returns the bell at an offset, a multiple of 4, of memory. There it takes BellSize bytes.
+// NewBell returns the bell at offset at of m, where it occupies BellSize bytes. at must be a
+// multiple of 4.
 func NewBell(m *Memory, at int) *Bell {
 	b := m.Bytes()[at : at+BellSize]
 	l := &Bell{count: word(b, 0), sleeps: word(b, 4), memory: m}
@@ -38,8 +40,8 @@ func NewBell(m *Memory, at int) *Bell {
 	return l
 }
 
-// Ring tells the other process that something has happened to thing k. It makes a system call only
-// if that one sleeps.
+// Ring notifies the other process of an event of source k. It makes a system call only if the other
+// process sleeps.
 func (l *Bell) Ring(k int) {
 	if l.bits[k/32].Or(1 << (k % 32)); l.sleeps.Load() != 0 {
 		l.strike()
@@ -51,7 +53,7 @@ func (l *Bell) strike() {
 	wake(l.count)
 }
 
-// Ready reports whether something has happened that Take has not returned.
+// Ready reports whether events have occurred that Take has not returned.
 func (l *Bell) Ready() bool {
 	for _, w := range l.bits {
 		if w.Load() != 0 {
@@ -61,8 +63,8 @@ func (l *Bell) Ready() bool {
 	return false
 }
 
-// Take returns to which of the things 32*i to 32*i+31 something has happened since it was called
-// last, a bit each.
+// Take returns which of the sources 32*i to 32*i+31 have had events since the last call, one bit
+// for each source.
 func (l *Bell) Take(i int) uint32 {
 	if l.bits[i].Load() == 0 {
 		return 0
@@ -70,16 +72,16 @@ func (l *Bell) Take(i int) uint32 {
 	return l.bits[i].Swap(0)
 }
 
-// Wake ends the present or the next Sleep in this process.
+// Wake ends the current or the next Sleep in this process.
 func (l *Bell) Wake() {
 	l.woken.Store(true)
 	l.strike()
 }
 
-// Count returns a number that each end of a sleep changes, for Await.
+// Count returns the argument for Await: a number that changes whenever a sleep is ended.
 func (l *Bell) Count() uint32 { return l.count.Load() }
 
-// Want says whether Ring is to end Await, which takes the other process a system call.
+// Want sets whether Ring ends Await. If it does, each Ring costs the other process a system call.
 func (l *Bell) Want(yes bool) {
 	v := uint32(0)
 	if yes {
@@ -88,15 +90,16 @@ func (l *Bell) Want(yes bool) {
 	l.sleeps.Store(v)
 }
 
-// Await blocks until a Ring while that is wanted, or Wake, since Count has returned count. It may return for
-// no reason. Who uses Await does not use Sleep.
+// Await blocks until Wake or, if Want was set, Ring has been called since Count returned count. It
+// may also return without a reason. A process uses either Await or Sleep.
 func (l *Bell) Await(count uint32) { sleep(l.count, count, int64(longest)) }
 
-// longest is the longest sleep. What the other process writes to the bell may make this one miss a
-// call, and then it looks again after that time.
+// longest is the maximum duration of a sleep. The other process can write data to the bell that
+// make this process miss a call. It then checks again after this time.
 const longest = time.Second
 
-// Sleep blocks until Ready, Wake has been called, or the time is up. It may return for no reason.
+// Sleep blocks until Ready is true, Wake has been called, or d has passed. It may also return
+// without a reason.
 func (l *Bell) Sleep(d time.Duration) {
 	seen := l.count.Load()
 	l.sleeps.Store(1)

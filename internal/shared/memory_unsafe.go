@@ -1,5 +1,5 @@
-// Package shared has what two processes share that do not trust each other: memory that neither of
-// them can cut off, and bells.
+// Package shared provides memory and wake-ups (bells) for two processes that do not trust each
+// other. Neither process can truncate the memory.
 package shared
 
 import (
@@ -14,18 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep a process from cutting the file off, which would end the other one with SIGBUS.
+// seals keep a process from truncating the file, which would kill the other process by SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Memory is a mapping of a file in memory. The other process can change every byte at any time: so
-// copy what you judge, and judge the copy. The bytes stay mapped as long as the Memory is in use.
+// Memory is a mapping of a file in memory. The other process can change every byte at any time, so
+// copy data before you check them, and use only the copy. The bytes stay mapped while the Memory is
+// reachable.
 type Memory struct {
 	base unsafe.Pointer
 	size int
 }
 
-// New makes memory of so many bytes, which hold 0, and returns its file, which the caller closes
-// when the other process has it.
+// New creates memory of size zero bytes and returns the descriptor of its file. The caller closes
+// the descriptor after the other process has received it.
 func New(size int) (m *Memory, fd int, err error) {
 	if fd, err = unix.MemfdCreate("bobnet", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
 		return nil, -1, os.NewSyscallError("memfd_create", err)
@@ -45,7 +46,8 @@ func New(size int) (m *Memory, fd int, err error) {
 	return m, fd, nil
 }
 
-// Map maps a file that New has made. It refuses one that is not sealed, or shorter than size bytes.
+// Map maps a file that New has created. It refuses a file that is not sealed or is shorter than
+// size bytes.
 func Map(fd, size int) (*Memory, error) {
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || got&seals != seals {
@@ -67,43 +69,44 @@ func Map(fd, size int) (*Memory, error) {
 // Bytes returns the memory.
 func (m *Memory) Bytes() []byte { return unsafe.Slice((*byte)(m.base), m.size) }
 
-// Retire gives the memory back to the kernel. From then on the mapping holds 0, and what is written
-// to it nobody else sees.
+// Retire returns the memory to the kernel. From then on the mapping reads as zero, and no other
+// process sees what is written to it.
 func (m *Memory) Retire() { driver.Retire(m.base, uintptr(m.size)) }
 
-// word returns the word of 32 bits at an offset, a multiple of 4.
+// word returns the 32-bit word at an offset, which must be a multiple of 4.
 func word(b []byte, at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&b[at : at+4][0])) }
 
-// Load reads a little-endian word of 32 bits at an offset, a multiple of 4. What was written before
-// the word was stored can be read after it.
+// Load reads the little-endian 32-bit word at an offset, which must be a multiple of 4. Data that
+// the other process wrote before it stored the word can be read after Load.
 func Load(b []byte, at int) uint32 { return little(word(b, at).Load()) }
 
-// Store writes such a word.
+// Store writes a little-endian 32-bit word at an offset, which must be a multiple of 4.
 func Store(b []byte, at int, v uint32) { word(b, at).Store(little(v)) }
 
-// little swaps the bytes of a word where the processor is not little-endian.
+// little swaps the bytes of a word if the processor is not little-endian.
 func little(v uint32) uint32 {
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], v)
 	return binary.NativeEndian.Uint32(b[:])
 }
 
-// Operations of futex(2), which x/sys does not have.
+// Operations of futex(2), which package unix lacks.
 const (
 	futexWait = 0
 	futexWake = 1
-	futexSome = 16 // the most threads that a call wakes
+	futexSome = 16 // maximum number of threads that a call wakes
 )
 
-// sleep blocks while the word is value, for so many nanoseconds at most.
+// sleep blocks while the word equals value, for at most ns nanoseconds.
 func sleep(w *atomic.Uint32, value uint32, ns int64) {
 	limit := unix.NsecToTimespec(ns)
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
 
-// wake wakes up to futexSome threads that sleep at a word, in all processes, and returns how many. One
-// would be too few: a stray thread of the other process could take the place of the thread that is meant.
-// All would be too many: the other process could make this call take as long as it likes, by threads.
+// wake wakes up to futexSome threads, of all processes, that sleep on a word, and returns their
+// number. To wake one thread would not be enough: another thread of the other process could sleep
+// on the word, and be woken instead. To wake all threads would be too many: the other process could
+// make this call slow with many threads.
 func wake(w *atomic.Uint32) (woken int) {
 	n, _, _ := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, futexSome, 0, 0, 0)
 	return int(n)
