@@ -8,8 +8,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// differs has a request meet a VI with other attributes: the code says which,
-// nobody is told, and another VI may be tried.
+// differs accepts a request with a VI whose attributes do not match. The rule expects the error
+// want, which names the attribute. The requester gets no answer, and the request can be accepted
+// with another VI.
 func differs(name string, want error, change func(a *vipl.Attributes)) rule {
 	return rule{"VipConnectAccept", name, "8 V", allLevels, func(c *Case) {
 		a := c.vi(c.A, nil)
@@ -44,7 +45,7 @@ var acceptRules = []rule{
 	differs("OtherMaxTransferSize_InvalidMTU", vipl.ErrInvalidMTU, func(a *vipl.Attributes) { a.MaxTransferSize = vipl.MaxTransferSize - 1 }),
 	differs("OtherQoS_InvalidQoS", vipl.ErrInvalidQoS, func(a *vipl.Attributes) { a.QoS = 1 }),
 	{"VipConnectAccept", "OtherNICsVI_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.twoNICs("one refuses what is the other's")
+		c.twoNICs("each NIC must refuse VIs of the other")
 		r := c.request(c.vi(c.A, nil), c.listen(c.B), nil)
 		c.is(r.AcceptStart(c.vi(c.A, nil)), vipl.ErrArgument)
 	}},
@@ -64,7 +65,7 @@ var acceptRules = []rule{
 		c.is(a.Disconnect(), nil)
 		c.drained(c.A)
 		c.is(r.AcceptStart(b), nil)
-		if c.World == nil { // it gives up after DefaultConnectTimeout
+		if c.World == nil { // in real time b would only time out after DefaultConnectTimeout
 			c.is(b.Disconnect(), nil)
 			c.is(b.ConnectDone(), vipl.ErrDisconnected)
 		} else if err := c.outcome(b); !errors.Is(err, vipl.ErrTimeout) && !errors.Is(err, vipl.ErrDisconnected) {
@@ -96,7 +97,7 @@ var acceptRules = []rule{
 		err := c.outcome(a)
 		c.is(err, vipl.ErrReject)
 		if !strings.Contains(err.Error(), "no room") {
-			c.Error("without the server's words:", err)
+			c.Error("the error does not contain the server's text:", err)
 		}
 		c.state(a, vipl.StateIdle)
 	}},

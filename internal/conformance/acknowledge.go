@@ -10,14 +10,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// acknowledgeRules are about what acknowledgements mean, and when they come.
+// acknowledgeRules contains the rules about the meaning and the time of acknowledgements.
 var acknowledgeRules = []rule{
 	{"VipSendDone", "Delivery_EarlierFrameMissing_Complete", "10 M", delivery, func(c *Case) { c.behindAnswer() }},
 	{"VipSendDone", "Reception_EarlierFrameMissing_NotComplete", "10 M", reception, func(c *Case) { c.behindAnswer() }},
 	{"VipPostSend", "AcknowledgementAsked_ComesAtOnce", "doc", reliable, func(c *Case) {
 		c.needVirtual()
 		const lazy = 500 * time.Millisecond
-		// A window of one frame makes each ask, and nothing else is a reason to answer.
+		// A window of one frame makes each frame request an acknowledgement. There is no other
+		// reason to acknowledge.
 		c.tuned(&reliability.Config{Window: 1, AckDelay: int64(lazy), AckEvery: reliability.MaxWindow})
 		a, b := c.pair()
 		began := c.A.Now()
@@ -26,7 +27,7 @@ var acknowledgeRules = []rule{
 		c.gotData(b, r, 20_000, 1)
 		c.sent(a, s, vipl.StatusOpSend)
 		if took := time.Duration(c.A.Now() - began); took >= lazy {
-			c.Errorf("it took %v: acknowledgements came when their delay of %v was over", took, lazy)
+			c.Errorf("the transfer took %v: acknowledgements waited for their delay of %v", took, lazy)
 		}
 		if n := a.Snapshot().Retransmits; n > 0 {
 			c.Error(n, "frames were sent again although none was lost")
@@ -35,7 +36,7 @@ var acknowledgeRules = []rule{
 	{"VipErrorCallback", "Idle_PeerAnswersForItsLife", "doc", reliable, func(c *Case) {
 		c.needVirtual()
 		attr := c.mortal()
-		a, b := c.pairOf(attr, nil) // b has no reason to ask yet when a has given up
+		a, b := c.pairOf(attr, nil) // b's timeout is longer: b would not probe before a declares it dead
 		for end := c.A.Now() + 2*int64(attr.PeerTimeout); c.A.Now() < end; {
 			c.drain()
 		}
@@ -43,19 +44,17 @@ var acknowledgeRules = []rule{
 	}},
 }
 
-// needVirtual skips the rule where time is real: how long something takes says
-// nothing there about the peer.
+// needVirtual skips the rule if time is real: durations then depend on the load of the machine.
 func (c *Case) needVirtual() {
 	c.Helper()
 	if c.World == nil {
-		c.Skip("it is about how long a peer takes, which a busy machine has its own part in")
+		c.Skip("it measures the peer's delay, which needs virtual time")
 	}
 }
 
-// behindAnswer has a message arrive although the answer to a read, which its
-// sender has sent before, is lost. Its interface has the message, which is what
-// reliable delivery asks for; it has not been received in its turn, which is
-// what reliable reception does.
+// behindAnswer makes a message arrive although the sender's earlier frame, the answer to a read, is
+// lost. The message has reached the peer's interface, so its send completes with reliable delivery.
+// The peer cannot receive it in order yet, so its send does not complete with reliable reception.
 func (c *Case) behindAnswer() {
 	c.Helper()
 	lost := c.losing()
@@ -84,8 +83,8 @@ func (c *Case) behindAnswer() {
 	c.works(a, b)
 }
 
-// losing gives the rule NICs whose frames of one kind vanish, both ways, while
-// that kind is stored; 0 is none.
+// losing gives the rule its own NICs, whose links lose frames of the stored kind in both
+// directions; 0 means none.
 func (c *Case) losing() *atomic.Uint32 {
 	c.Helper()
 	kind := new(atomic.Uint32)
@@ -93,7 +92,7 @@ func (c *Case) losing() *atomic.Uint32 {
 	return kind
 }
 
-// losingLink is a link on which frames of a kind vanish, with those that share an Ethernet frame with them.
+// losingLink is a link that loses each Ethernet frame that contains a frame of a kind.
 type losingLink struct {
 	transport.Link
 	kind  *atomic.Uint32
@@ -114,7 +113,7 @@ func (l *losingLink) Send(frames []transport.Frame) (int, error) {
 	return len(frames), nil
 }
 
-// holds reports whether an Ethernet frame holds a frame of the kind.
+// holds reports whether an Ethernet frame contains a frame of the kind.
 func holds(frame []byte, kind ethertype.Kind) bool {
 	for frame != nil {
 		var h ethertype.Header

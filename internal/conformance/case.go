@@ -17,17 +17,16 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// segment is what the rules of one link and one kind of wait run on. NICs of
-// real links serve many rules, because to open them takes long; a simulated
-// segment is new for each.
+// segment opens the NICs for the rules of one link and one kind of wait. Many rules share NICs of
+// real links, because opening them takes long. Each rule gets a new simulated segment.
 type segment struct {
 	open func() (Ends, error)
 	wait Wait
 	kept *ends
-	gone *remains // of a closed NIC
+	gone *remains // handles of a closed NIC
 }
 
-// ends are two open NICs, or one that is both.
+// ends holds the NICs A and B, which can be the same NIC.
 type ends struct {
 	Ends
 	nics [2]*vipl.NIC
@@ -63,7 +62,7 @@ func (s *segment) close() {
 	}
 }
 
-// start opens NICs. wrap, if not nil, is put around each link; tuning may be nil.
+// start opens NICs. If wrap is not nil, it wraps each link. tuning may be nil.
 func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tuning *reliability.Config) (*ends, error) {
 	links, err := s.open()
 	if err != nil {
@@ -78,8 +77,8 @@ func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tu
 		if wrap != nil {
 			l = KeepLocal(l, wrap(side, l))
 		}
-		// A link to this host has the way there itself: WireOnly keeps NICs from adding
-		// one, which would be common to links of many namespaces.
+		// The links themselves connect the NICs within this host. WireOnly keeps NICs from adding
+		// shared memory, which would connect the links of several namespaces.
 		cfg := &vipl.Config{Link: l, WireOnly: true, NoService: s.wait == Spin, Reliability: tuning}
 		if links.World != nil {
 			cfg.Seed = uint64(side) + 1
@@ -113,14 +112,14 @@ func (s *segment) run(t *testing.T, r *rule, level reliability.Level) {
 	r.run(c)
 }
 
-// twoNICs skips a rule where B is A, and says why it needs two.
+// twoNICs skips a rule if B is A. why is the reason that the rule needs two NICs.
 func (c *Case) twoNICs(why string) {
 	if c.self() {
 		c.Skip("it needs two NICs: ", why)
 	}
 }
 
-// ofTwoNICs has rules that need two NICs say why.
+// ofTwoNICs skips the rules rs if B is A. why is the reason that they need two NICs.
 func ofTwoNICs(why string, rs []rule) func() []rule {
 	for i, r := range rs {
 		rs[i].run = func(c *Case) { c.twoNICs(why); r.run(c) }
@@ -128,8 +127,8 @@ func ofTwoNICs(why string, rs []rule) func() []rule {
 	return group(rs)
 }
 
-// Case is one run of a rule. Everything made through it is given back when the
-// rule ends. It is for the rule's goroutine alone.
+// Case is one run of a rule. At the end of the rule it releases everything that was created through
+// it. Only the rule's goroutine may use it.
 type Case struct {
 	*testing.T
 	*segment
@@ -141,9 +140,9 @@ type Case struct {
 	before  [2]vipl.Snapshot
 	fresh   *ends
 	cleanup []func()
-	regions []func() // deregister them, when nothing is posted any more
+	regions []func() // functions that deregister regions; they run after cleanup, when no descriptors are posted
 	checks  []func()
-	mu      sync.Mutex // guards cancels: blocking calls of other goroutines ask for contexts
+	mu      sync.Mutex // guards cancels: other goroutines of blocking calls use ctx, too
 	cancels []func()
 }
 
@@ -152,13 +151,13 @@ func (c *Case) use(e *ends) {
 	c.before = [2]vipl.Snapshot{c.A.Snapshot(), c.B.Snapshot()}
 }
 
-// reopen gives the rule NICs of its own, with wrap around their links.
+// reopen opens NICs for this rule only, whose links wrap wraps.
 func (c *Case) reopen(wrap func(side int, l transport.Link) transport.Link) {
 	c.Helper()
 	c.restart(wrap, nil)
 }
 
-// tuned gives the rule NICs of its own, with other limits and delays.
+// tuned opens NICs for this rule only, with other limits and delays.
 func (c *Case) tuned(tuning *reliability.Config) {
 	c.Helper()
 	c.restart(nil, tuning)
@@ -174,8 +173,8 @@ func (c *Case) restart(wrap func(side int, l transport.Link) transport.Link, tun
 	c.use(e)
 }
 
-// clean gives everything back and wants NICs that stay open as empty as they were:
-// what they were left with would fail the rules after this one, too.
+// clean releases everything. NICs that stay open must then have no VIs and regions, because
+// leftovers would make later rules fail.
 func (c *Case) clean() {
 	for i := len(c.cleanup) - 1; i >= 0; i-- {
 		c.cleanup[i]()
@@ -215,14 +214,15 @@ func (c *Case) dropped(n *vipl.NIC, why drops.Reason) int {
 	return int(n.Snapshot().Dropped[why] - c.before[side].Dropped[why])
 }
 
-// attr returns attributes of the rule's level, with every right that it has.
+// attr returns attributes with the rule's level, and with RDMA reads enabled if the level supports
+// them.
 func (c *Case) attr() *vipl.Attributes {
 	a := vipl.DefaultAttributes()
 	a.Reliability, a.EnableRDMARead = c.level, c.level != unreliable
 	return a
 }
 
-// vi makes a VI; nil attributes mean those of attr.
+// vi creates a VI; nil attributes mean those of attr.
 func (c *Case) vi(n *vipl.NIC, a *vipl.Attributes) *vipl.VI { return c.viOn(n, a, nil, nil) }
 
 func (c *Case) viOn(n *vipl.NIC, a *vipl.Attributes, sendCQ, recvCQ *vipl.CQ) *vipl.VI {
@@ -277,15 +277,15 @@ func (c *Case) ptag(n *vipl.NIC) vipl.Ptag {
 	return p
 }
 
-// open lets peers write to a region and read from it.
+// open returns attributes that allow peers to write to a region and to read from it.
 func open() *vipl.MemAttributes {
 	return &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
 }
 
 const guard, guardFill = 64, 0xA5
 
-// mem returns registered memory, filled with guardFill, with guard bytes around
-// it, which must be whole when the rule ends.
+// mem returns registered memory filled with guardFill. The guard bytes before and after it must be
+// unchanged at the end of the rule.
 func (c *Case) mem(n *vipl.NIC, size int, a *vipl.MemAttributes) ([]byte, vipl.MemHandle) {
 	c.Helper()
 	all := make([]byte, size+2*guard)
@@ -315,7 +315,7 @@ func filled(b []byte, with byte) bool {
 	return true
 }
 
-// fill writes bytes that depend on seed and place.
+// fill fills b with bytes that depend on the seed and on their position.
 func fill(b []byte, seed int) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + seed*31 + 1)
@@ -331,8 +331,8 @@ func same(b []byte, seed int) bool {
 	return true
 }
 
-// dataMax is how many bytes of an operation with so many bytes of extension
-// fit one frame of the segment.
+// dataMax is the maximum number of payload bytes in one frame of the segment, if the operation
+// needs extension bytes of extended header.
 func (c *Case) dataMax(extension int) int {
 	mtu := min(c.A.Query().NativeMTU, c.B.Query().NativeMTU)
 	if l, ok := seam.Link(c.A).(optional.Local); ok && c.A.Addr().MAC == c.B.Addr().MAC {
@@ -341,8 +341,7 @@ func (c *Case) dataMax(extension int) int {
 	return mtu - ethertype.BaseSize - extension
 }
 
-// patience bounds every wait for what must come: in real time, far beyond what
-// it takes, and in virtual time.
+// patience is the maximum wait for an event that must occur. It is far longer than necessary.
 const patience = 30 * time.Second
 
 // ctx returns a context for a call that must return long before it ends.
@@ -354,8 +353,7 @@ func (c *Case) ctx() context.Context {
 	return ctx
 }
 
-// within returns a context that ends after d of real time, or never where time
-// is virtual.
+// within returns a context that ends after the real time d, or never if time is virtual.
 func (c *Case) within(d time.Duration) (context.Context, context.CancelFunc) {
 	if c.World != nil {
 		return context.Background(), func() {}
@@ -363,7 +361,7 @@ func (c *Case) within(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// vanish has n's link end its calls, as if its host had gone.
+// vanish ends n's link, as if its host had failed.
 func (c *Case) vanish(n *vipl.NIC) {
 	side := 0
 	if n == c.B {

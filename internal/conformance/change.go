@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// sets wants SetAttributes to return a code for a VI in a state, and the
-// attributes to be the new ones or the old.
+// sets calls SetAttributes on a VI in state s. It expects the error want, and the new attributes if
+// want is nil, otherwise the old ones.
 func sets(name string, s vipl.State, want error, change func(c *Case, a *vipl.Attributes)) rule {
 	return rule{"VipSetViAttributes", name + "_" + stateNames[s], "2.2 V", allLevels, func(c *Case) {
 		v, _, _ := c.inState(s)
@@ -16,13 +16,13 @@ func sets(name string, s vipl.State, want error, change func(c *Case, a *vipl.At
 		change(c, &a)
 		c.is(v.SetAttributes(&a), want)
 		if got := attributes(v); want == nil && got != a || want != nil && got != before {
-			c.Errorf("%+v, asked for %+v, had %+v", got, a, before)
+			c.Errorf("attributes are %+v; set %+v; were %+v", got, a, before)
 		}
 		c.state(v, s)
 	}}
 }
 
-// otherLevel sets a level that the rule's is not; twice sets the third.
+// otherLevel sets a level other than the present one; a second call sets the third level.
 func otherLevel(a *vipl.Attributes) {
 	if a.Reliability = a.Reliability << 1; a.Reliability > 4 {
 		a.Reliability = 1

@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// remains are handles of a NIC that has been closed, or of its objects.
+// remains holds a closed NIC and handles of its objects.
 type remains struct {
 	n  *vipl.NIC
 	v  *vipl.VI
@@ -17,11 +17,11 @@ type remains struct {
 	l  *vipl.Listener
 	r  *vipl.Request
 	h  vipl.MemHandle
-	to ethertype.Addr // of the other NIC
+	to ethertype.Addr // an address at the other NIC
 }
 
-// afterlife is a call on what is closed: all of them return ErrClosed, which is an
-// ErrInvalidState, or do what closing has done already.
+// afterlife is a call on a closed object. It returns ErrClosed, which is an ErrInvalidState, or nil
+// if closing has already had the call's effect.
 type afterlife struct {
 	call, name string
 	do         func(x *remains) error
@@ -60,8 +60,8 @@ var afterCloses = []afterlife{
 	{"VipNSGetHostByName", "NIC", func(x *remains) error { return x.n.Advertise("name", x.n.Addr()) }, vipl.ErrClosed},
 }
 
-// closedRules makes every call on a NIC that has been closed. One closed NIC
-// serves the rules of a kind of wait.
+// closedRules returns a rule for each call on a closed NIC. All rules of one kind of wait use the
+// same closed NIC.
 func closedRules() (rs []rule) {
 	for _, k := range afterCloses {
 		outcome := "InvalidState"
@@ -88,11 +88,11 @@ func closedRules() (rs []rule) {
 	return rs
 }
 
-// ofVI reports whether the call is one on a VI alone.
+// ofVI reports whether the call needs only a VI.
 func (k *afterlife) ofVI() bool { return strings.HasPrefix(k.name, "VI") }
 
-// remains returns what is left of a closed NIC. On real links one serves all
-// rules, because to open and close links takes long.
+// remains returns a closed NIC with its handles. On real links all rules share one, because opening
+// and closing links takes long.
 func (c *Case) remains() *remains {
 	c.Helper()
 	if c.gone != nil && c.World == nil {
@@ -117,7 +117,7 @@ func (c *Case) remains() *remains {
 	return x
 }
 
-// request lets the other NIC ask at l, and returns the request.
+// request sends a connection request from the other NIC to l, and returns it.
 func (e *ends) request(c *Case, l *vipl.Listener) (r *vipl.Request) {
 	c.Helper()
 	v, err := e.nics[1].CreateVI(nil, nil, nil)

@@ -1,16 +1,15 @@
-// Package conformance is the suite that every way of running vipl passes: the
-// rules of VIPL 1.0 one by one, each a named case, on any link, with both kinds
-// of wait and on each reliability level that the rule speaks of.
+// Package conformance is the test suite that vipl passes on every link. It contains the rules of
+// VIPL 1.0, each as a named case. Each rule runs with both kinds of wait, and on each reliability
+// level to which it applies.
 //
-// A rule is a script in one goroutine that holds both ends: NICs A and B on one
-// segment, or one NIC that is both, whose VIs talk to each other. What waits in it
-// goes through Case, so that the same script runs over a simulated segment in
-// virtual time and over real links, by loops of Done calls (Spin) and by blocking
-// Wait calls (Block).
+// A rule is a function that controls both ends from one goroutine: the NICs A and B on one segment,
+// or one NIC that is both, whose VIs connect with each other. The rule waits only through Case. So
+// the same function runs over a simulated segment in virtual time and over real links, and waits
+// either by loops of Done calls (Spin) or by blocking Wait calls (Block).
 //
-// Sources name a section of the VIPL reference, with V for what was verified
-// there and M for what it gives from memory; "doc" is a rule of this library's
-// own documentation.
+// The source of a rule names a section of the VIPL reference. V means that the reference was
+// checked against the standard, M that it was written from memory. "doc" means a rule of this
+// library's own documentation.
 package conformance
 
 import (
@@ -22,27 +21,27 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// Link is a way to join two NICs, by name. Setup prepares what lasts for the
-// whole suite, such as network namespaces, and returns how to open two links
-// at two stations of one segment, as often as a rule needs fresh ones.
+// Link is a named kind of link between two NICs. Setup prepares resources for the whole suite, such
+// as network namespaces. It returns a function that opens two links of one segment. The suite calls
+// this function whenever a rule needs new links.
 type Link struct {
 	Name  string
 	Setup func(t testing.TB) func() (Ends, error)
 }
 
-// Ends are the links of NICs A and B: one and the same if B is to be A. World is
-// the segment if it is simulated.
+// Ends holds the links of NICs A and B. If both are the same link, B is the same NIC as A. World is
+// the simulated segment, or nil.
 type Ends struct {
 	Links [2]transport.Link
 	World *sim.World
 }
 
-// Wait says how the rules wait for what must come.
+// Wait is how the rules wait for events.
 type Wait uint8
 
 // The kinds of wait.
 const (
-	Spin  Wait = iota // loops of Done calls, which alone drive both NICs
+	Spin  Wait = iota // loops of Done calls; only these calls drive the NICs
 	Block             // blocking calls; the engine never spins
 )
 
@@ -54,17 +53,17 @@ func (w Wait) String() string {
 	return "spin"
 }
 
-// rule is one rule of VIPL. Its levels are those that it is run on: none for a
-// rule that has nothing to do with levels.
+// rule is one rule of VIPL. It runs once on each of its levels, or once in all if levels is
+// anyLevel.
 type rule struct {
-	call   string // of VIPL
+	call   string // name of the VIPL call
 	name   string // condition and outcome
 	source string
 	levels reliability.Level
 	run    func(c *Case)
 }
 
-// Sets of levels; anyLevel is for rules that levels do not matter to.
+// Sets of levels. anyLevel is for rules that do not depend on the level.
 const (
 	anyLevel   reliability.Level = 0
 	unreliable                   = reliability.Unreliable
@@ -74,7 +73,7 @@ const (
 	allLevels                    = unreliable | reliable
 )
 
-// own marks a rule that gets NICs of its own because it closes or spoils them.
+// own returns the rule with NICs that no other rule uses, because the rule closes or damages them.
 func (r rule) own() rule {
 	run := r.run
 	r.run = func(c *Case) { c.reopen(nil); run(c) }
@@ -113,8 +112,8 @@ func rules() []rule {
 
 func group(rs []rule) func() []rule { return func() []rule { return rs } }
 
-// Count returns how many rules there are, how many cases they make with their
-// levels counted one by one, and the number of rules for each call.
+// Count returns the number of rules, the number of cases if each level of a rule counts as one, and
+// the number of rules for each call.
 func Count() (distinct, byLevel int, calls map[string]int) {
 	calls = map[string]int{}
 	for _, r := range rules() {
@@ -125,7 +124,7 @@ func Count() (distinct, byLevel int, calls map[string]int) {
 	return distinct, byLevel, calls
 }
 
-// Duplicates returns the names that more than one rule of a call has.
+// Duplicates returns the names that several rules of one call share.
 func Duplicates() (names []string) {
 	seen := map[string]bool{}
 	for _, r := range rules() {
@@ -139,8 +138,8 @@ func Duplicates() (names []string) {
 }
 
 // Run runs every rule over a link on each of its levels, as subtests
-// <link>/<wait>/<level>/<call>/<rule>. Goroutines may run links at the same time,
-// which saves most of the time where it is the kernel's that closes sockets.
+// <link>/<wait>/<level>/<call>/<rule>. Several goroutines may run different links at the same time.
+// This saves time, because a real link spends most of it waiting for the kernel to close sockets.
 func Run(t *testing.T, l Link, waits ...Wait) {
 	t.Run(l.Name, func(t *testing.T) {
 		open := l.Setup(t)
@@ -168,8 +167,7 @@ func at(level reliability.Level, all []rule) (rs []rule) {
 	return rs
 }
 
-// runAll runs rules on a level, those of a call below its name. They need not
-// lie together.
+// runAll runs rules on a level, as subtests grouped by call.
 func (s *segment) runAll(t *testing.T, rs []rule, level reliability.Level) {
 	byCall := map[string][]rule{}
 	var order []string

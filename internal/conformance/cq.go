@@ -23,7 +23,7 @@ func (c *Case) entry(n *vipl.NIC, q *vipl.CQ, want *vipl.VI, wantRecv bool) {
 			}
 			c.other(n).Poll()
 			if c.late(began) {
-				c.Fatal("the entry does not come")
+				c.Fatal("no entry has arrived")
 			}
 		}
 	}
@@ -32,7 +32,7 @@ func (c *Case) entry(n *vipl.NIC, q *vipl.CQ, want *vipl.VI, wantRecv bool) {
 	}
 }
 
-// noEntry wants a completion queue to be empty once everything has arrived.
+// noEntry checks that a completion queue is empty after all frames in flight have arrived.
 func (c *Case) noEntry(q *vipl.CQ) {
 	c.Helper()
 	c.drain()
@@ -41,7 +41,7 @@ func (c *Case) noEntry(q *vipl.CQ) {
 	}
 }
 
-// bound returns a pair whose VI b has both queues bound to a CQ.
+// bound returns two connected VIs; both queues of b are bound to a CQ.
 func (c *Case) bound(entries int) (a, b *vipl.VI, q *vipl.CQ) {
 	c.Helper()
 	q = c.cq(c.B, entries)

@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// damageLink changes the last byte of the next frame of a kind, whenever it is
-// armed. The frame's CRC stays as it was.
+// damageLink, when armed, changes the last byte of the next frame of a kind, but not the frame's
+// CRC.
 type damageLink struct {
 	transport.Link
 	kind  ethertype.Kind
@@ -34,7 +34,7 @@ func (l *damageLink) Send(frames []transport.Frame) (int, error) {
 	return len(frames), nil
 }
 
-// damage returns a frame as it is to arrive, unless that is as it is.
+// damage returns a damaged copy of f, or false if f is not to be damaged.
 func (l *damageLink) damage(f *transport.Frame) ([]transport.Frame, bool) {
 	if !l.armed.Load() {
 		return nil, false
@@ -47,7 +47,7 @@ func (l *damageLink) damage(f *transport.Frame) ([]transport.Frame, bool) {
 	return []transport.Frame{{Head: b}}, true
 }
 
-// damaging gives the rule NICs whose links damage a frame when they are armed.
+// damaging gives the rule its own NICs, whose links damage a frame when armed.
 func (c *Case) damaging(kind ethertype.Kind) (armed [2]*atomic.Bool) {
 	c.Helper()
 	c.reopen(func(side int, l transport.Link) transport.Link {
@@ -60,9 +60,9 @@ func (c *Case) damaging(kind ethertype.Kind) (armed [2]*atomic.Bool) {
 	return armed
 }
 
-// wholeCRC connects VIs of which those that are said to ask for CRCs over whole
-// frames, and damages a message each way. It is found out, and sent again where
-// the level does that.
+// wholeCRC connects VIs and damages a message in each direction. asks selects the VIs that request
+// CRCs over whole frames. The receiver must detect the damage, and a reliable sender must
+// retransmit the message.
 func (c *Case) wholeCRC(asks [2]bool) {
 	c.Helper()
 	armed := c.damaging(ethertype.KindData)
@@ -111,7 +111,7 @@ var damageRules = []rule{
 		}
 		c.quiet(mine, vipl.CodeRDMAWData, a)
 		if n := len(c.with(theirs, vipl.CodeRDMAWData, b)); n != 1 {
-			c.Error("it was told", n, "times")
+			c.Error("the error was reported", n, "times, want 1")
 		}
 		c.alive(a, b)
 	}},

@@ -76,7 +76,7 @@ var disconnectRules = []rule{
 			c.post(b, 100_000)
 		}
 		var ds []*vipl.Descriptor
-		for i := range 40 { // more than a window: most cannot have gone
+		for i := range 40 { // more than a window: most have not been sent yet
 			ds = append(ds, c.send(a, 100_000, i))
 		}
 		c.is(a.Disconnect(), nil)
@@ -124,8 +124,8 @@ var disconnectRules = []rule{
 	}},
 }
 
-// flushedFrom wants descriptors of a queue that has just been flushed: the first
-// ones may have completed, all from one on are flushed.
+// flushedFrom takes the descriptors of a queue that has just been flushed. The first ones may have
+// completed normally; from the first flushed descriptor on, all must be flushed.
 func (c *Case) flushedFrom(ds []*vipl.Descriptor, q taking, op vipl.Status) {
 	c.Helper()
 	flushed := false
@@ -137,8 +137,8 @@ func (c *Case) flushedFrom(ds []*vipl.Descriptor, q taking, op vipl.Status) {
 			c.expect(x, err, d, op)
 		}
 	}
-	if !flushed && c.World != nil { // real time may be kind
-		c.Error("everything had arrived: it tests nothing")
+	if !flushed && c.World != nil { // in real time all sends may have completed before
+		c.Error("all sends had completed before the flush, so the rule tested nothing")
 	}
 }
 

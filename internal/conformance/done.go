@@ -54,7 +54,7 @@ var doneRules = []rule{
 		d, err := v.SendDone()
 		c.expect(d, err, s, vipl.StatusOpSend|vipl.StatusFlushed)
 		if errors.Is(err, vipl.ErrQueueEmpty) {
-			c.Error("it says that the queue is empty")
+			c.Error("it reports that the queue is empty")
 		}
 	}},
 	{"VipRecvDone", "HeadInError_DescriptorError", "9 V", allLevels, func(c *Case) {
@@ -102,7 +102,7 @@ var doneRules = []rule{
 		a, b := c.pair()
 		r := c.post(a, 8)
 		c.timesOut(func(ctx context.Context) error { _, err := a.RecvWait(ctx); return err })
-		c.send(b, 8, 1) // the receive is still there
+		c.send(b, 8, 1) // the receive is still posted
 		c.gotData(a, r, 8, 1)
 	}},
 	{"VipRecvWait", "Cancelled_Timeout", "2.6 M", anyLevel, func(c *Case) {
@@ -112,7 +112,7 @@ var doneRules = []rule{
 	}},
 	{"VipRecvWait", "CancelledMeanwhile_Timeout", "2.6 M", anyLevel, func(c *Case) {
 		if c.World != nil {
-			c.Skip("the end of a context is real time, which a simulated link does not go by")
+			c.Skip("a simulated link ignores the end of a context, which is an event of real time")
 		}
 		a, _ := c.pair()
 		c.post(a, 8)
@@ -145,8 +145,8 @@ var doneRules = []rule{
 	}},
 }
 
-// ended replaces the error of a descriptor that was flushed as its VI was
-// destroyed by what the next call returns.
+// ended returns the error of the next call if err is the error of a descriptor that was flushed
+// because its VI was destroyed.
 func ended(err error, v *vipl.VI) error {
 	if errors.Is(err, vipl.ErrDescriptor) {
 		_, err = v.RecvDone()
@@ -161,7 +161,7 @@ var orderRules = []rule{
 		for range 30 {
 			rs = append(rs, c.post(b, 3000))
 		}
-		for i := range 30 { // long and short ones, alone and packed
+		for i := range 30 { // long and short messages, alone and packed
 			ss = append(ss, c.send(a, i*i*3, i))
 		}
 		for i, s := range ss {

@@ -11,9 +11,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// This file lets time pass: by polls of both NICs, or inside calls that block.
+// The functions of this file let time pass, by polls of both NICs or in blocking calls.
 
-// pass lets other goroutines, or the simulated segment, get on.
+// pass lets other goroutines or the simulated segment run.
 func (c *Case) pass(step *time.Duration) {
 	if c.World == nil {
 		runtime.Gosched()
@@ -25,10 +25,10 @@ func (c *Case) pass(step *time.Duration) {
 	}
 }
 
-// late reports whether patience is over.
+// late reports whether patience has passed since began.
 func (c *Case) late(began int64) bool { return c.A.Now()-began > int64(patience) }
 
-// await polls both NICs until done.
+// await polls both NICs until done returns true.
 func (c *Case) await(what string, done func() bool) {
 	c.Helper()
 	began := c.A.Now()
@@ -36,7 +36,7 @@ func (c *Case) await(what string, done func() bool) {
 		c.A.Poll()
 		c.B.Poll()
 		if c.late(began) {
-			c.Fatalf("%s: did not come to pass; A: %+v, B: %+v", what, states(c.A), states(c.B))
+			c.Fatalf("%s did not occur; A: %+v, B: %+v", what, states(c.A), states(c.B))
 		}
 	}
 }
@@ -48,9 +48,8 @@ func states(n *vipl.NIC) (s []vipl.State) {
 	return s
 }
 
-// drain returns when both sides have taken in whatever the other has sent.
-// Frames between two stations do not overtake each other, so that two echoes
-// each way prove it on a real link.
+// drain returns when both NICs have received everything that the other NIC has sent. On a real link
+// two echoes in each direction prove this, because frames between two stations keep their order.
 func (c *Case) drain() {
 	c.Helper()
 	if c.World != nil {
@@ -70,10 +69,10 @@ func (c *Case) drain() {
 	}
 }
 
-// drained returns when other has taken in what n has sent.
+// drained returns when the other NIC has received everything that n has sent.
 func (c *Case) drained(n *vipl.NIC) {
 	c.Helper()
-	for try := time.Duration(1); try < 10; try++ { // links may be made to lose frames
+	for try := time.Duration(1); try < 10; try++ { // several tries, because a rule's link may lose frames
 		ctx, cancel := c.within(try * try * 10 * time.Millisecond)
 		var err error
 		c.block(n, func() { _, err = n.Echo(ctx, c.other(n).Addr(), 8) })
@@ -87,7 +86,7 @@ func (c *Case) drained(n *vipl.NIC) {
 	c.Fatal("the other NIC does not answer echoes")
 }
 
-// block runs f, which blocks in calls on n, while the other NIC is driven.
+// block runs f, which blocks in calls on n, and drives the other NIC meanwhile.
 func (c *Case) block(n *vipl.NIC, f func()) {
 	c.Helper()
 	switch other := c.other(n); {
@@ -113,8 +112,8 @@ func (c *Case) block(n *vipl.NIC, f func()) {
 	}
 }
 
-// drive serves a simulated NIC until stop. A rule that waits in vain for n gets
-// its station killed, so that the wait returns.
+// drive drives a simulated NIC until stop is set. If patience ends first, it kills n's station, so
+// that the rule's call on n returns.
 func (c *Case) drive(other, n *vipl.NIC, stop *bool) {
 	const step = int64(time.Millisecond)
 	began := other.Now()
@@ -130,7 +129,7 @@ func (c *Case) drive(other, n *vipl.NIC, stop *bool) {
 	}
 }
 
-// let ends a driver.
+// let stops a driver.
 func (c *Case) let(stop *bool, other *vipl.NIC) {
 	*stop = true
 	seam.Link(other).Wake()
@@ -139,8 +138,8 @@ func (c *Case) let(stop *bool, other *vipl.NIC) {
 	}
 }
 
-// both runs f, which blocks on NIC n, and g, which blocks on the other NIC, at
-// the same time, and drives whichever is done first until the other is.
+// both runs f, which blocks on NIC n, and g, which blocks on the other NIC, at the same time. After
+// one of them has returned, both drives its NIC until the other has returned.
 func (c *Case) both(n *vipl.NIC, f, g func() error) (errF, errG error) {
 	c.Helper()
 	m := c.other(n)
@@ -171,13 +170,13 @@ func (c *Case) both(n *vipl.NIC, f, g func() error) (errF, errG error) {
 		c.drive(m, n, &stop)
 	})
 	errF = f()
-	c.await("the other side's call", func() bool { return gDone })
+	c.await("the end of the other side's call", func() bool { return gDone })
 	c.let(&stop, m)
 	return errF, errG
 }
 
-// during runs call, which blocks on NIC n, and then act, which ends it. Where
-// time is virtual call has blocked by then.
+// during runs call, which blocks on NIC n, and then act, which ends the call. In virtual time it
+// checks that call has blocked before.
 func (c *Case) during(n *vipl.NIC, call func() error, act func()) (err error) {
 	c.Helper()
 	done := make(chan error, 1)
@@ -187,7 +186,7 @@ func (c *Case) during(n *vipl.NIC, call func() error, act func()) (err error) {
 			runtime.Gosched()
 		}
 		act()
-		for began := time.Now(); ; c.other(n).Poll() { // which may have no service goroutine
+		for began := time.Now(); ; c.other(n).Poll() { // the other NIC may have no service goroutine
 			select {
 			case err = <-done:
 				return err

@@ -8,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// alarms collect the asynchronous errors of a NIC while a rule runs.
+// alarms collects the asynchronous errors of a NIC while a rule runs.
 type alarms struct {
 	mu  sync.Mutex
 	got []vipl.AsyncError
@@ -27,7 +27,7 @@ func (c *Case) watch(n *vipl.NIC) *alarms {
 	return a
 }
 
-// watchBoth watches both NICs, or the one that is both.
+// watchBoth watches both NICs, which may be the same NIC.
 func (c *Case) watchBoth() (mine, theirs *alarms) {
 	c.Helper()
 	mine = c.watch(c.A)
@@ -37,8 +37,8 @@ func (c *Case) watchBoth() (mine, theirs *alarms) {
 	return mine, c.watch(c.B)
 }
 
-// with returns the errors with a code so far: all of the NIC, or those of v where
-// the NIC has the other end, too.
+// with returns the errors with a code so far. If the NIC has both ends of the connection, it
+// returns only those of v.
 func (c *Case) with(a *alarms, code vipl.ErrorCode, v *vipl.VI) (list []vipl.AsyncError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,7 +50,8 @@ func (c *Case) with(a *alarms, code vipl.ErrorCode, v *vipl.VI) (list []vipl.Asy
 	return list
 }
 
-// alarmed waits for an error with a code and wants what it is about.
+// alarmed waits for an error with a code, and checks the NIC, VI, resource and operation that it
+// names.
 func (c *Case) alarmed(a *alarms, code vipl.ErrorCode, n *vipl.NIC, v *vipl.VI, about vipl.ResourceCode, op vipl.Status) vipl.AsyncError {
 	c.Helper()
 	c.await("asynchronous error "+code.String(), func() bool { return len(c.with(a, code, v)) > 0 })
@@ -61,7 +62,7 @@ func (c *Case) alarmed(a *alarms, code vipl.ErrorCode, n *vipl.NIC, v *vipl.VI, 
 	return e
 }
 
-// quiet wants no error with a code once everything has arrived.
+// quiet checks that no error with a code has occurred after all frames in flight have arrived.
 func (c *Case) quiet(a *alarms, code vipl.ErrorCode, v *vipl.VI) {
 	c.Helper()
 	c.drain()
@@ -70,7 +71,8 @@ func (c *Case) quiet(a *alarms, code vipl.ErrorCode, v *vipl.VI) {
 	}
 }
 
-// postDescRules refuse descriptors on both queues.
+// postDescRules returns rules about refused descriptors on both queues, and the other rules about
+// errors.
 func postDescRules() (rs []rule) {
 	for _, p := range postings {
 		rs = append(rs,
@@ -162,12 +164,12 @@ var errorRules = []rule{
 		c.quiet(mine, vipl.CodeRDMARProt, a)
 	}},
 	{"VipErrorCallback", "COMP_PROT_SegmentsAltered", "7 M", allLevels, func(c *Case) {
-		c.reopen(nil) // because the region counts as posted for good
+		c.reopen(nil) // the region stays in use for ever, because its descriptor never completes
 		a, b := c.pair()
 		theirs := c.watch(c.B)
 		r := c.post(b, 8)
-		r.Segs[0].Handle = 0x77777 // what the caller must not do
-		b.Query()                  // takes the NIC's lock: the race detector cannot see that the frame comes later
+		r.Segs[0].Handle = 0x77777 // callers must not do this
+		b.Query()                  // takes the NIC's lock, because the race detector cannot see that the frame arrives later
 		c.send(a, 8, 1)
 		if e := c.alarmed(theirs, vipl.CodeCompProt, c.B, b, vipl.ResourceDescriptor, vipl.StatusOpReceive); e.Descriptor != r {
 			c.Error("another descriptor")

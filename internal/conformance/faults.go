@@ -13,8 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// localLink keeps the way to a link's own host through a wrapper that hides it,
-// for frames of the usual length.
+// localLink makes a link's connection to its own host, which a wrapper hides, available for frames
+// of the usual length.
 type localLink struct {
 	transport.Link
 	inner optional.Local
@@ -24,7 +24,7 @@ func (l localLink) LocalMTU() int                                  { return l.In
 func (l localLink) LocalSlots() int                                { return l.inner.LocalSlots() }
 func (l localLink) OnDeparture(f func(transport.PortRange, error)) { l.inner.OnDeparture(f) }
 
-// KeepLocal returns wrapper, as a optional.Local if l, the link in it, is one.
+// KeepLocal returns wrapper. If l, the wrapped link, is an optional.Local, so is the result.
 func KeepLocal(l, wrapper transport.Link) transport.Link {
 	if inner, ok := l.(optional.Local); ok {
 		return localLink{wrapper, inner}
@@ -32,11 +32,10 @@ func KeepLocal(l, wrapper transport.Link) transport.Link {
 	return wrapper
 }
 
-// gateLink is a link whose frames, or the long ones of them, vanish while it
-// is shut.
+// gateLink is a link that loses frames longer than a limit.
 type gateLink struct {
 	transport.Link
-	shut *atomic.Int64 // frames longer than this vanish
+	shut *atomic.Int64 // the limit in bytes; 0 loses all frames
 }
 
 func (l gateLink) Send(frames []transport.Frame) (int, error) {
@@ -51,8 +50,8 @@ func (l gateLink) Send(frames []transport.Frame) (int, error) {
 	return len(frames), nil
 }
 
-// gated gives the rule NICs whose frames can be made to vanish, both ways, by
-// storing how long they may be.
+// gated gives the rule its own NICs, whose links lose frames longer than the stored length, in both
+// directions.
 func (c *Case) gated() *atomic.Int64 {
 	c.Helper()
 	shut := new(atomic.Int64)
@@ -61,7 +60,7 @@ func (c *Case) gated() *atomic.Int64 {
 	return shut
 }
 
-// faulty gives the rule NICs whose links go wrong, each with a seed of its own.
+// faulty gives the rule its own NICs, whose links have faults. Each link has a separate seed.
 func (c *Case) faulty(o fault.Options) {
 	c.Helper()
 	c.reopen(func(side int, l transport.Link) transport.Link {
@@ -70,8 +69,7 @@ func (c *Case) faulty(o fault.Options) {
 	})
 }
 
-// mortal returns attributes of the rule's level by which a silent peer is
-// given up soon.
+// mortal returns attributes of the rule's level with a short PeerTimeout.
 func (c *Case) mortal() *vipl.Attributes {
 	a := c.attr()
 	if a.PeerTimeout = 40 * time.Millisecond; c.World != nil {
@@ -114,12 +112,12 @@ func lossRules() (rs []rule) {
 	return rs
 }
 
-// messages is how many messages rules about faults send.
+// messages is the number of messages that the rules about faults send.
 const messages = 40
 
 func messageSize(i int) int { return 4 + i*i*i%3977 }
 
-// exactlyOnce sends messages and wants each once, whole and in its turn.
+// exactlyOnce sends messages, and checks that each arrives once, intact and in order.
 func (c *Case) exactlyOnce() {
 	c.Helper()
 	a, b := c.pair()
@@ -139,8 +137,8 @@ func (c *Case) exactlyOnce() {
 	c.empty(receives(b))
 }
 
-// atMostOnce sends messages on the unreliable level and wants of those that
-// arrive that they are whole, in order and different.
+// atMostOnce sends messages on the unreliable level, and checks that those that arrive are intact,
+// in order and not duplicated.
 func (c *Case) atMostOnce() {
 	c.Helper()
 	a, b := c.pair()
@@ -162,21 +160,22 @@ func (c *Case) atMostOnce() {
 		for last++; last < messages && (messageSize(last) != int(d.Length) || !same(d.Segs[0].Data[:d.Length], last)); last++ {
 		}
 		if last >= messages {
-			c.Fatalf("receive %d holds no message that was sent after the one before", got)
+			c.Fatalf("receive %d does not hold a message that was sent after the previous one", got)
 		}
 		got++
 	}
 	if got == 0 {
-		c.Error("nothing arrived: it tests nothing")
+		c.Error("no message arrived, so the rule tested nothing")
 	}
 	c.state(a, vipl.StateConnected)
 	c.state(b, vipl.StateConnected)
 	if a.Snapshot().Retransmits != 0 {
-		c.Error("the unreliable level has sent frames again")
+		c.Error("the unreliable level has retransmitted frames")
 	}
 }
 
-// writesInOrder writes to one place again and again, with a message behind.
+// writesInOrder repeatedly writes to the same memory and then sends a message, which must not
+// arrive before the write.
 func (c *Case) writesInOrder() {
 	c.Helper()
 	a, b := c.pair()
@@ -191,7 +190,7 @@ func (c *Case) writesInOrder() {
 		u := c.send(a, 4, i)
 		c.gotData(b, r, 4, i)
 		if !same(buf, i) {
-			c.Fatal("message", i, "has come, the write before it is not in place")
+			c.Fatal("message", i, "has arrived before the write that was posted before it")
 		}
 		c.sent(a, s, vipl.StatusOpRDMAWrite)
 		c.sent(a, u, vipl.StatusOpSend)
@@ -199,12 +198,12 @@ func (c *Case) writesInOrder() {
 	}
 }
 
-// moved wants what has begun then to have taken less than the keepalive's
-// interval where time is virtual: loss alone does not stop a transfer so long.
+// moved checks, in virtual time, that a transfer has taken less than the keep-alive interval: loss
+// alone must not stop a transfer for so long.
 func (c *Case) moved(began int64) {
 	c.Helper()
 	if took := time.Duration(c.A.Now() - began); c.World != nil && took > vipl.DefaultPeerTimeout/5 {
-		c.Errorf("it stood still for %v", took)
+		c.Errorf("the transfer stopped for %v", took)
 	}
 }
 
@@ -262,7 +261,7 @@ var faultRules = append(lossRules(), []rule{
 		shut.Store(int64(c.A.Query().NativeMTU))
 		a := c.vi(c.A, nil)
 		l := c.listen(c.B)
-		for d := 80 * time.Millisecond; ; d *= 2 { // on a crowded machine short frames take long, too
+		for d := 80 * time.Millisecond; ; d *= 2 { // on a busy machine short frames are slow, too
 			if err := c.shake(a, l, d); !errors.Is(err, vipl.ErrTimeout) || d > 5*time.Second {
 				c.is(err, vipl.ErrInvalidMTU)
 				break
@@ -309,7 +308,7 @@ var faultRules = append(lossRules(), []rule{
 	}},
 }...)
 
-// shake lets a ask at l, for d of real time at most, and a new VI accept.
+// shake connects a to l, for at most the real time d, and accepts the request with a new VI.
 func (c *Case) shake(a *vipl.VI, l *vipl.Listener, d time.Duration) error {
 	c.Helper()
 	ctx, cancel := c.within(d)

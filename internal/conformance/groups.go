@@ -1,6 +1,6 @@
 package conformance
 
-// groups are the rules, by subject.
+// groups contains the rules by subject.
 var groups = []func() []rule{
 	group(nicRules), nicQueryRules,
 	group(viRules), group(viDestroyRules),
@@ -16,5 +16,5 @@ var groups = []func() []rule{
 	readRules, readsUnderFaults,
 	attributeRules,
 	notifyRules, postDescRules, group(lossyWrites), group(damageRules),
-	group(peerRules), ofTwoNICs("a NIC is no peer of its own", peersRules),
+	group(peerRules), ofTwoNICs("a NIC cannot be its own peer", peersRules),
 }

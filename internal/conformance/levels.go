@@ -5,8 +5,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// levelRules are the table of section 10, row by row, on links that lose
-// nothing; faultRules are the rows about loss.
+// levelRules contains the rows of the table of section 10 that apply to links without loss.
+// faultRules contains the rows about loss.
 var levelRules = []rule{
 	{"VipPostSend", "NoReceive_Unreliable_DroppedNoBreak", "10 M", unreliable, func(c *Case) {
 		a, b := c.pair()
@@ -48,7 +48,7 @@ var levelRules = []rule{
 	}},
 	{"VipSendDone", "Unreliable_CompletesWithoutPeer", "10 M", unreliable, func(c *Case) {
 		a, _ := c.pair()
-		s := c.send(a, 5000, 1) // nothing is posted there, and nobody is asked
+		s := c.send(a, 5000, 1) // the peer has posted no receive, and a does not wait for the peer
 		d, err := a.SendDone()
 		c.expect(d, err, s, vipl.StatusOpSend)
 	}},
@@ -59,7 +59,7 @@ var levelRules = []rule{
 		c.sent(a, s, vipl.StatusOpSend)
 		c.B.Snapshot() // as in written
 		if !same(r.Segs[0].Data, 1) {
-			c.Error("the send has completed, its data is not in the peer's memory")
+			c.Error("the send has completed, but its data are not in the peer's memory")
 		}
 	}},
 	{"VipSendDone", "RDMAWrite_CompletedMeansWritten", "10 V", reception, func(c *Case) {
@@ -107,7 +107,7 @@ var levelRules = []rule{
 	}},
 }
 
-// noReceive sends one message more than receives are posted.
+// noReceive sends a message for which the peer has posted no receive.
 func (c *Case) noReceive(size int) {
 	c.Helper()
 	a, b := c.pair()
@@ -119,7 +119,7 @@ func (c *Case) noReceive(size int) {
 	}
 }
 
-// tooLong sends more than the receive holds, behind a message that fits.
+// tooLong sends a message that fits its receive, and then one that is longer than its receive.
 func (c *Case) tooLong(size, space int) {
 	c.Helper()
 	a, b := c.pair()
@@ -151,8 +151,7 @@ func (c *Case) tooLongLoose(size, space int) {
 	c.gotData(b, later, size, 2)
 }
 
-// tooLongPacked has the message that does not fit among many small ones, which
-// share frames.
+// tooLongPacked sends many small messages that share frames. One of them does not fit its receive.
 func (c *Case) tooLongPacked() {
 	c.Helper()
 	const count, bad = 12, 8

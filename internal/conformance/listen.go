@@ -174,7 +174,7 @@ var listenRules = []rule{
 			c.Error(r.Remote(), v.Local())
 		}
 		c.noEntry(q)
-		c.is(l.Close(), nil) // the queue can be closed only then
+		c.is(l.Close(), nil) // the queue can be closed only after the listener
 	}},
 	{"VipConnectWait", "BoundToCQ_ReapWaitReturnsRequest", "doc", anyLevel, func(c *Case) {
 		q, l, v := c.cq(c.B, 1), c.listen(c.B), c.vi(c.A, nil)
@@ -197,19 +197,19 @@ var listenRules = []rule{
 	{"VipConnectWait", "Data_Max", "doc", anyLevel, func(c *Case) { c.carries(vipl.MaxConnData) }},
 }
 
-// carries sends a request with so many bytes of private data.
+// carries sends a request with size bytes of private data, and checks that they arrive.
 func (c *Case) carries(size int) {
 	c.Helper()
 	data := make([]byte, size)
 	fill(data, size)
 	r := c.request(c.vi(c.A, nil), c.listen(c.B), data)
-	fill(data, 0) // which must not matter any more
+	fill(data, 0) // must have no effect, because the call has copied the data
 	if got := r.Data(); len(got) != size || !same(got, size) {
 		c.Errorf("%d bytes of private data became %d", size, len(got))
 	}
 }
 
-// timesOut wants a call to end with its context's deadline.
+// timesOut checks that a call ends at its context's deadline.
 func (c *Case) timesOut(call func(ctx context.Context) error) {
 	c.Helper()
 	ctx, cancel := c.A.WithTimeout(context.Background(), 5*time.Millisecond)
@@ -220,11 +220,11 @@ func (c *Case) timesOut(call func(ctx context.Context) error) {
 	c.is(err, context.DeadlineExceeded)
 }
 
-// cancelled wants a call to end at once when its context has.
+// cancelled checks that a call ends at once if its context has ended.
 func (c *Case) cancelled(call func(ctx context.Context) error) {
 	c.Helper()
 	if c.World != nil {
-		c.Skip("the end of a context is real time, which a simulated link does not go by")
+		c.Skip("a simulated link ignores the end of a context, which is an event of real time")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

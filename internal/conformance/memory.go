@@ -56,7 +56,7 @@ var memoryRules = []rule{
 			h, err := c.A.RegisterMem(buf, nil)
 			c.is(err, nil)
 			if seen[h] {
-				c.Fatal("a handle came again")
+				c.Fatal("a handle was reused")
 			}
 			seen[h] = true
 			c.is(c.A.DeregisterMem(h), nil)
@@ -113,7 +113,7 @@ var memoryRules = []rule{
 	{"VipDeregisterMem", "OldHandle_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		_, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
-		_, k := c.mem(c.A, 8, nil) // in the same slot
+		_, k := c.mem(c.A, 8, nil) // uses the same slot
 		c.is(c.A.DeregisterMem(h), vipl.ErrArgument)
 		_, err := c.A.QueryMem(k)
 		c.is(err, nil)
@@ -172,20 +172,20 @@ var memoryRules = []rule{
 		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipQueryMem", "OtherNICsHandle_NotItsRegion", "3 V", anyLevel, func(c *Case) {
-		c.twoNICs("one refuses what is the other's")
+		c.twoNICs("each NIC must refuse handles of the other")
 		for range 5 {
 			c.mem(c.B, 8, nil)
 		}
 		_, h := c.mem(c.B, 8, nil)
 		if _, err := c.A.QueryMem(h); err == nil {
-			c.Skip("the other NIC has used as many handles")
+			c.Skip("NIC A has used as many handles, so the handle is valid there, too")
 		} else {
 			c.is(err, vipl.ErrArgument)
 		}
 	}},
 }
 
-// queried wants QueryMem of A to return an answer, whether locked or not.
+// queried checks that QueryMem of A returns want, except for the field Locked.
 func (c *Case) queried(h vipl.MemHandle, want vipl.MemInfo) {
 	c.Helper()
 	got, err := c.A.QueryMem(h)
@@ -196,7 +196,8 @@ func (c *Case) queried(h vipl.MemHandle, want vipl.MemInfo) {
 	}
 }
 
-// allocates gets memory from A: zeroed, of the length, page-aligned, writable.
+// allocates allocates memory from A, and checks that it has the requested length and is zeroed,
+// page-aligned and writable.
 func (c *Case) allocates(size int) {
 	c.Helper()
 	buf, h, err := c.A.AllocMem(size, open())

@@ -12,21 +12,21 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// advertise has n answer for a name until the rule ends.
+// advertise makes n answer lookups of a name until the rule ends.
 func (c *Case) advertise(n *vipl.NIC, name string, addr ethertype.Addr) {
 	c.Helper()
 	c.is(n.Advertise(name, addr), nil)
 	c.cleanup = append(c.cleanup, func() { n.Withdraw(name) })
 }
 
-// lookup asks n for a name.
+// lookup looks up a name through n.
 func (c *Case) lookup(n *vipl.NIC, name string) (a ethertype.Addr, err error) {
 	c.Helper()
 	c.block(n, func() { a, err = n.Lookup(c.ctx(), name) })
 	return a, err
 }
 
-// unknown wants a name to be found nowhere.
+// unknown checks that a lookup finds no address for a name.
 func (c *Case) unknown(n *vipl.NIC, name string) {
 	c.Helper()
 	ctx, cancel := n.WithTimeout(context.Background(), 25*time.Millisecond)

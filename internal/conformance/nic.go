@@ -12,7 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// shortLink is a link that claims another MTU.
+// shortLink is a link that reports a different MTU.
 type shortLink struct {
 	transport.Link
 	mtu int
@@ -24,7 +24,7 @@ func (l shortLink) Info() transport.Info {
 	return i
 }
 
-// opens opens a NIC over a link of its own whose MTU is mtu.
+// opens opens a NIC over a new link that reports mtu, and closes the NIC.
 func (c *Case) opens(mtu int) error {
 	c.Helper()
 	links, err := c.open()
@@ -73,7 +73,7 @@ var nicRules = []rule{
 		c.is(c.A.Close(), nil)
 	}}.own(),
 	rule{"VipCloseNic", "Connected_PeerIsTold", "2.1 V", allLevels, func(c *Case) {
-		c.twoNICs("one closes, the other is told")
+		c.twoNICs("one NIC closes, and the other is notified")
 		_, b := c.pair()
 		c.is(c.A.Close(), nil)
 		c.ended(vipl.ErrDisconnected, b)
@@ -90,7 +90,7 @@ var nicRules = []rule{
 	rule{"VipCloseNic", "Waiting_InvalidState", "2.1 V", anyLevel, func(c *Case) {
 		a, _ := c.pair()
 		c.post(a, 8)
-		err := c.during(c.A, func() error { // the flushed receive comes first
+		err := c.during(c.A, func() error { // the first call returns the flushed receive
 			if d, err := a.RecvWait(c.ctx()); d == nil || !errors.Is(err, vipl.ErrDescriptor) {
 				return err
 			}
@@ -122,7 +122,7 @@ var nicRules = []rule{
 		}
 	}}.own(),
 	{"VipOpenNic", "Incarnation_Differs", "doc", anyLevel, func(c *Case) {
-		c.twoNICs("it compares them")
+		c.twoNICs("it compares two NICs")
 		before := c.A.Query().Incarnation
 		if before == c.B.Query().Incarnation || before == 0 {
 			c.Error("both NICs have incarnation", before)
@@ -130,7 +130,7 @@ var nicRules = []rule{
 	}},
 }
 
-// nicQueryRules has one rule for each attribute of a NIC.
+// nicQueryRules returns one rule for each attribute of a NIC.
 func nicQueryRules() (rs []rule) {
 	for _, f := range []struct {
 		name string
@@ -181,7 +181,7 @@ func nicQueryRules() (rs []rule) {
 	return rs
 }
 
-// The limits that a NIC's attributes must say.
+// The limits that a NIC's attributes must contain.
 const (
 	maxVIs           = 1 << 14
 	maxRegions       = 1 << 20

@@ -4,7 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// note is what a handler was called with.
+// note holds the arguments of a handler's call.
 type note struct {
 	v    *vipl.VI
 	d    *vipl.Descriptor
@@ -12,7 +12,7 @@ type note struct {
 	recv bool
 }
 
-// notes collects them; handlers run on whoever drives the NIC.
+// notes collects the calls of handlers. A handler runs on the goroutine that drives the NIC.
 type notes chan note
 
 func newNotes() notes { return make(notes, 64) }
@@ -27,7 +27,7 @@ func (c *Case) told(n notes) note {
 	return <-n
 }
 
-// untold wants no handler to be called once everything has arrived.
+// untold checks that no handler is called after all frames in flight have arrived.
 func (c *Case) untold(n notes) {
 	c.Helper()
 	c.drain()
@@ -36,8 +36,8 @@ func (c *Case) untold(n notes) {
 	}
 }
 
-// notifying is SendNotify or RecvNotify of b, and how to complete one
-// descriptor of that queue.
+// notifying is SendNotify or RecvNotify, with a function that completes one descriptor of that
+// queue of b.
 type notifying struct {
 	call   string
 	notify func(v *vipl.VI, f func(*vipl.VI, *vipl.Descriptor, error)) error
@@ -59,7 +59,7 @@ var notifyings = []notifying{
 	}},
 }
 
-// was wants a handler to have been called for a descriptor.
+// was checks that a handler's call was for descriptor d of v, with a status.
 func (c *Case) was(n note, v *vipl.VI, d *vipl.Descriptor, status vipl.Status) {
 	c.Helper()
 	if n.v != v {
@@ -128,7 +128,7 @@ func (k notifying) rules() []rule {
 	}
 }
 
-// events are rules about what else completes, and ends, what a handler waits for.
+// events returns rules about other events that complete or end the wait of a handler.
 func (k notifying) events() []rule {
 	return []rule{
 		{k.call, "Flushed_HandlerCalledInError", "9 V", allLevels, func(c *Case) {
@@ -176,7 +176,7 @@ func (k notifying) events() []rule {
 			c.is(k.notify(b, n.done), nil)
 			c.post(b, 8)
 			c.is(b.Close(), nil)
-			for len(n) > 0 { // what closing flushes may be told; nothing after it
+			for len(n) > 0 { // Close may report flushed descriptors; later there are no calls
 				if x := <-n; x.d == nil {
 					c.Error("a handler was called without a descriptor")
 				}
@@ -186,7 +186,7 @@ func (k notifying) events() []rule {
 	}
 }
 
-// told2 is told for a handler that must get d, which is checked here.
+// told2 waits for the next call of a handler, which must be for d.
 func (c *Case) told2(n notes, d *vipl.Descriptor) note {
 	c.Helper()
 	x := c.told(n)
@@ -334,7 +334,7 @@ var cqNotifyRules = []rule{
 		c.is(q.Resize(2), vipl.ErrResource)
 		c.is(q.Resize(3), nil)
 		before := c.A.Snapshot().CQOverruns
-		c.send(v, 1, 3) // one too many now
+		c.send(v, 1, 3) // one entry too many
 		if n := c.A.Snapshot().CQOverruns - before; n != 1 {
 			c.Error(n, "entries were lost, want 1")
 		}
@@ -349,7 +349,7 @@ var cqNotifyRules = []rule{
 		c.send(v, 1, 1)
 		c.entry(c.A, q, v, false)
 		c.entry(c.A, q, v, false)
-		for _, x := range []*vipl.VI{w, v, w} { // over the end of the ring
+		for _, x := range []*vipl.VI{w, v, w} { // wraps around the end of the ring
 			c.send(x, 1, 1)
 		}
 		c.is(q.Resize(6), nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// meet connects VIs of A and B as peers, as the rule waits.
+// meet connects VIs of A and B as peers, with the rule's kind of wait.
 func (c *Case) meet(a, b *vipl.VI, disc []byte) (errA, errB error) {
 	c.Helper()
 	if c.wait == Block {
@@ -23,14 +23,14 @@ func (c *Case) meet(a, b *vipl.VI, disc []byte) (errA, errB error) {
 	return c.peered(a), c.peered(b)
 }
 
-// peered waits for the outcome of a peer's attempt.
+// peered waits for the result of v's attempt to connect as a peer.
 func (c *Case) peered(v *vipl.VI) (err error) {
 	c.Helper()
-	c.await("the end of a peer's attempt", func() bool { err = v.ConnectPeerDone(); return err != vipl.ErrNotDone })
+	c.await("the end of a peer's attempt to connect", func() bool { err = v.ConnectPeerDone(); return err != vipl.ErrNotDone })
 	return err
 }
 
-// unlike has peers whose attributes differ: both learn.
+// unlike connects peers whose attributes do not match. Both must get the error want.
 func unlike(name string, want error, change func(a *vipl.Attributes)) rule {
 	return rule{"VipConnectPeerDone", name, "2.4 M, 8 V", allLevels, func(c *Case) {
 		attr := c.attr()
@@ -44,7 +44,7 @@ func unlike(name string, want error, change func(a *vipl.Attributes)) rule {
 	}}
 }
 
-// knows has peers learn each other's attributes.
+// knows connects peers, and checks that each gets the other's attributes.
 func knows(call string, meet func(c *Case, a, b *vipl.VI, disc []byte) (errA, errB error)) rule {
 	return rule{call, "RemoteAttributes_AreThePeers", "2.4 M", allLevels, func(c *Case) {
 		x, y := c.unlikes()[0], c.unlikes()[1]
@@ -86,7 +86,7 @@ var peerRules = []rule{
 	}},
 }
 
-// peersRules are of peers that may connect: VIs of two NICs.
+// peersRules contains the rules about connected peers. They need VIs of two NICs.
 var peersRules = []rule{
 	{"VipConnectPeerRequest", "BothAsk_BothConnected", "2.4 M", allLevels, func(c *Case) {
 		a, b := c.vi(c.A, nil), c.vi(c.B, nil)
@@ -169,7 +169,7 @@ var peersRules = []rule{
 		c.is(a.ConnectPeerStart(c.B.Addr(), nil), nil)
 		c.is(a.Disconnect(), nil)
 		c.is(a.ConnectPeerDone(), vipl.ErrDisconnected)
-		c.is(a.ConnectPeerStart(c.B.Addr(), nil), nil) // the discriminator is free again
+		c.is(a.ConnectPeerStart(c.B.Addr(), nil), nil) // the discriminator can be used again
 	}},
 	unlike("OtherLevel_BothInvalidReliability", vipl.ErrInvalidReliability, otherLevel),
 	unlike("OtherMaxTransferSize_BothInvalidMTU", vipl.ErrInvalidMTU, func(a *vipl.Attributes) { a.MaxTransferSize = 99 }),
@@ -202,7 +202,7 @@ var peersRules = []rule{
 	}),
 }
 
-// discover finds the stations that n sees.
+// discover returns the stations that answer n.
 func (c *Case) discover(n *vipl.NIC) (list []vipl.Station) {
 	c.Helper()
 	ctx, cancel := n.WithTimeout(context.Background(), 30*time.Millisecond)
@@ -213,8 +213,8 @@ func (c *Case) discover(n *vipl.NIC) (list []vipl.Station) {
 	return list
 }
 
-// found returns what n discovers of the other NIC. A crowded machine may need
-// some more time than one look takes.
+// found returns the other NIC as n discovers it. It repeats the discovery, because a busy machine
+// may answer late.
 func (c *Case) found(n *vipl.NIC) vipl.Station {
 	c.Helper()
 	for range 100 {
@@ -240,7 +240,7 @@ func (c *Case) hosts(ethers string) {
 	}
 }
 
-// noEthers is a file that does not exist, which is an empty one.
+// noEthers is a file that does not exist. The name service treats it as an empty file.
 const noEthers = "testdata/no-ethers"
 
 func (c *Case) hostByName(n *vipl.NIC, name string, index int) (a ethertype.Addr, err error) {
@@ -265,7 +265,7 @@ func (c *Case) hostByAddr(n *vipl.NIC, addr ethertype.Addr, d time.Duration) (na
 
 var stationRules = []rule{
 	{"VipQuerySystemManagementInfo", "Autodiscovery_FindsOtherNIC", "2.8 V", anyLevel, func(c *Case) {
-		c.twoNICs("none finds itself")
+		c.twoNICs("a NIC does not discover itself")
 		for _, n := range c.nics {
 			q := c.other(n).Query()
 			if s := c.found(n); s.MTU != q.NativeMTU || s.Incarnation != q.Incarnation || s.Ports != q.Ports || s.Driver != q.Driver {
@@ -275,17 +275,17 @@ var stationRules = []rule{
 	}},
 	{"VipQuerySystemManagementInfo", "Autodiscovery_NotItself", "doc", anyLevel, func(c *Case) {
 		if slices.ContainsFunc(c.discover(c.A), func(s vipl.Station) bool { return s.Addr == c.A.Addr() }) {
-			c.Error("it has found itself")
+			c.Error("the NIC has discovered itself")
 		}
 	}},
 	{"VipQuerySystemManagementInfo", "Autodiscovery_NameServiceStopped_StillFound", "doc", anyLevel, func(c *Case) {
-		c.twoNICs("none finds itself")
+		c.twoNICs("a NIC does not discover itself")
 		c.B.StopNames()
 		c.cleanup = append(c.cleanup, func() { c.B.StartNames(nil) })
 		c.found(c.A)
 	}},
 	{"VipNSGetHostByName", "HostOnSegment_Address", "2.8 V", anyLevel, func(c *Case) {
-		c.twoNICs("their hosts have different names")
+		c.twoNICs("the two hosts have different names")
 		c.hosts(noEthers)
 		a, err := c.hostByName(c.A, "beta", 0)
 		c.is(err, nil)
@@ -336,7 +336,7 @@ var stationRules = []rule{
 		name, err := c.hostByAddr(c.A, c.B.Addr(), time.Second)
 		c.is(err, nil)
 		want := "beta"
-		if c.A.Addr().MAC == c.B.Addr().MAC { // the same host, which has one name
+		if c.A.Addr().MAC == c.B.Addr().MAC { // A and B are on the same host, which has one name
 			want = "alpha"
 		}
 		if name != want {
@@ -360,7 +360,7 @@ var stationRules = []rule{
 		err := c.A.StartNames(&vipl.NameConfig{HostName: "alpha", Ethers: c.ethers("no such line\n02:01:00:00:00:01 gamma\n")})
 		c.cleanup = append(c.cleanup, func() { c.A.StartNames(nil) })
 		if err == nil {
-			c.Error("nothing is wrong with it")
+			c.Error("an invalid ethers file gave no error")
 		}
 		a, err := c.A.HostByName(context.Background(), "gamma", 0)
 		c.is(err, nil)

@@ -23,7 +23,7 @@ type misuse struct {
 	name   string
 	want   error
 	status vipl.Status
-	make   func(c *Case) []vipl.Segment // for a VI of A
+	make   func(c *Case) []vipl.Segment // returns the segments, for a VI of A
 }
 
 var misuses = []misuse{
@@ -63,13 +63,13 @@ var misuses = []misuse{
 	{"OldHandle_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
 		buf, h := c.mem(c.A, 8, nil)
 		c.is(c.A.DeregisterMem(h), nil)
-		_, err := c.A.RegisterMem(buf, nil) // the same memory in the same slot
+		_, err := c.A.RegisterMem(buf, nil) // registers the same memory in the same slot again
 		c.is(err, nil)
 		c.regions = append(c.regions, func() { c.A.DeregisterMem(h + 1<<20) })
 		return []vipl.Segment{{Data: buf, Handle: h}}
 	}},
 	{"OtherNICsRegion_InvalidParameter", vipl.ErrArgument, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
-		c.twoNICs("one refuses what is the other's")
+		c.twoNICs("each NIC must refuse regions of the other")
 		buf, h := c.mem(c.B, 8, nil)
 		return []vipl.Segment{{Data: buf, Handle: h}}
 	}},
@@ -96,7 +96,7 @@ func (c *Case) segments(n int) []vipl.Segment {
 	return segs
 }
 
-// postRules has every rule of posting, for both queues.
+// postRules returns the rules of posting, for both queues.
 func postRules() (rs []rule) {
 	for _, p := range postings {
 		for _, m := range misuses {
@@ -109,7 +109,7 @@ func postRules() (rs []rule) {
 					c.Errorf("status %v, want %v", d.Status, m.status)
 				}
 				c.queues(a, true, true)
-				d.Segs = nil // it has stayed the caller's
+				d.Segs = nil // the caller still owns the refused descriptor
 				c.is(a.PostRecv(d), nil)
 				c.alive(a)
 			}})
@@ -121,7 +121,7 @@ func postRules() (rs []rule) {
 	return append(rs, sendOnly...)
 }
 
-// accepted are descriptors at the edge of what may be posted.
+// accepted returns rules about descriptors at the limits of valid ones.
 func (p posting) accepted() (rs []rule) {
 	for _, e := range []struct {
 		name string
@@ -153,7 +153,7 @@ func (p posting) accepted() (rs []rule) {
 	return rs
 }
 
-// refused are descriptors and queues that do not go together.
+// refused returns rules about descriptors that a queue refuses because of its state or theirs.
 func (p posting) refused() []rule {
 	return []rule{
 		{p.call, "PostedAlready_InvalidParameter", "7 V", anyLevel, func(c *Case) {
@@ -170,7 +170,7 @@ func (p posting) refused() []rule {
 		{p.call, "CompletedNotTaken_InvalidParameter", "7 V", anyLevel, func(c *Case) {
 			v := c.vi(c.A, nil)
 			d := &vipl.Descriptor{}
-			c.is(v.PostSend(d), nil) // of an idle VI: completes at once
+			c.is(v.PostSend(d), nil) // completes at once, because the VI is idle
 			if n := v.Snapshot().SendUntaken; n != 1 {
 				c.Fatal(n, "have completed")
 			}
@@ -191,7 +191,7 @@ func (p posting) refused() []rule {
 			err := p.post(v, d)
 			c.is(err, vipl.ErrResource)
 			c.is(err, p.full)
-			c.is(c.A.DeregisterMem(h), nil) // it holds on to nothing
+			c.is(c.A.DeregisterMem(h), nil) // the refused descriptor does not keep the region in use
 			d.Segs = nil
 			c.is(c.vi(c.A, nil).PostRecv(d), nil)
 		}},
@@ -211,7 +211,7 @@ func (p posting) refused() []rule {
 	}
 }
 
-// stateful are rules about what queue and descriptor have been through.
+// stateful returns rules about the history of a queue and a descriptor.
 func (p posting) stateful() []rule {
 	return []rule{
 		{p.call, "DefaultDepth_Holds1024", "11 V", anyLevel, func(c *Case) {
@@ -297,7 +297,7 @@ var sendOnly = []rule{
 		c.send(a, 8, 3)
 		c.gotData(b, r, 8, 3)
 		if r.HasImmediate {
-			c.Error("immediate data where none came")
+			c.Error("immediate data, although the message had none")
 		}
 	}},
 	{"VipPostSend", "ContextAndSegments_Untouched", "2.6 V", allLevels, func(c *Case) {
@@ -328,13 +328,13 @@ var sendOnly = []rule{
 	}},
 }
 
-// boundRules has receives and sends of the longest message there is: the sum
-// of the segments may not pass it, however they overlap.
+// boundRules returns rules about the longest message: the sum of the segments must not exceed its
+// length, even if the segments overlap.
 func boundRules() (rs []rule) {
 	for _, p := range postings {
 		rs = append(rs, rule{p.call, "OverLongestMessage_InvalidParameter", "11 V", anyLevel, func(c *Case) {
 			if c.World == nil {
-				c.Skip("takes 64 MiB of address space: once is enough, in the simulator")
+				c.Skip("takes 64 MiB of address space, so it runs only once, in the simulator")
 			}
 			v := c.vi(c.A, nil)
 			buf := make([]byte, vipl.MaxTransferSize/vipl.MaxSegments+1)

@@ -6,7 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// writeRules writes messages of every size into the peer's memory.
+// writeRules returns rules that write data of every size into the peer's memory.
 func writeRules() []rule {
 	rs := append([]rule(nil), rdmaRules...)
 	for _, size := range sizes {
@@ -17,7 +17,7 @@ func writeRules() []rule {
 			keep := c.post(b, 8)
 			s := c.write(a, n, vipl.VirtualAddress(buf)+7, h, false)
 			c.sent(a, s, vipl.StatusOpRDMAWrite)
-			c.send(a, 5, 1) // behind it, so that it is in place when this has come
+			c.send(a, 5, 1) // posted after the write: when this message has arrived, the write is complete
 			c.gotData(b, keep, 5, 1)
 			c.written(buf, n)
 			if int(s.Length) != n {
@@ -41,12 +41,12 @@ func writeRules() []rule {
 	return rs
 }
 
-// written wants n bytes that write made at offset 7 of buf, and no other.
+// written checks that buf contains n bytes of write at offset 7, and is otherwise unchanged.
 func (c *Case) written(buf []byte, n int) {
 	c.Helper()
-	c.B.Snapshot() // takes the engine's lock: the race detector does not see the order that the network gives
+	c.B.Snapshot() // takes the engine's lock, because the race detector cannot see that the frames arrived earlier
 	if !same(buf[7:7+n], n) || !filled(buf[:7], guardFill) || !filled(buf[7+n:], guardFill) {
-		c.Errorf("the region does not hold what was written, or more")
+		c.Errorf("the region does not contain exactly the written bytes")
 	}
 }
 
@@ -75,7 +75,7 @@ var rdmaRules = []rule{
 		c.sent(a, c.write(a, 6000, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 		if !same(buf, 6000) {
-			c.Error("it is not all there")
+			c.Error("some bytes of the write are missing")
 		}
 	}},
 	{"VipPostSend", "RDMAWrite_NoReceiveSpent", "9 M", allLevels, func(c *Case) {
@@ -192,7 +192,7 @@ const room = 4096
 // forbidden is a write that the owner of the memory does not allow.
 type forbidden struct {
 	name string
-	mem  *vipl.MemAttributes // nil: closed to peers
+	mem  *vipl.MemAttributes // nil: peers have no access
 	noVI bool                // the VI does not allow writes
 	tag  bool                // the region has another tag than the VI
 	gone bool                // the region has been deregistered
@@ -229,7 +229,7 @@ func forbiddenRules() (rs []rule) {
 					a, b, s, buf, r := c.forbids(&f, imm)
 					c.sent(a, s, vipl.StatusOpRDMAWrite|flags)
 					c.alive(a, b)
-					if imm { // the status goes to the receive (section 7, V)
+					if imm { // the receive gets the status (section 7, V)
 						c.got(b, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusRDMAProtError)
 					} else {
 						c.pending(receives(b))
@@ -255,7 +255,7 @@ func forbiddenRules() (rs []rule) {
 	return rs
 }
 
-// forbids lets a write what b forbids.
+// forbids posts a write on a that b must refuse.
 func (c *Case) forbids(f *forbidden, imm bool) (a, b *vipl.VI, s *vipl.Descriptor, buf []byte, r *vipl.Descriptor) {
 	c.Helper()
 	attr := c.attr()
@@ -277,7 +277,7 @@ func (c *Case) forbids(f *forbidden, imm bool) (a, b *vipl.VI, s *vipl.Descripto
 	return a, b, c.write(a, f.size, addr, h, imm), buf, r
 }
 
-// untouched wants memory as mem made it.
+// untouched checks that the memory of buf and r is unchanged.
 func (c *Case) untouched(buf []byte, r *vipl.Descriptor) {
 	c.Helper()
 	if !filled(buf, guardFill) || !filled(r.Segs[0].Data, guardFill) {

@@ -20,20 +20,20 @@ func (c *Case) source(size, seed int) ([]byte, uint64, vipl.MemHandle) {
 	c.Helper()
 	buf, h := c.mem(c.B, max(size, 1), open())
 	fill(buf, seed)
-	c.B.QueryMem(h) // takes the NIC's lock: the race detector does not see that a peer's request comes later
+	c.B.QueryMem(h) // takes the NIC's lock, because the race detector cannot see that the peer's request arrives later
 	return buf, vipl.VirtualAddress(buf), h
 }
 
-// hasRead waits for a read to complete with the bytes that fill makes.
+// hasRead waits until a read has completed, and checks that it has read the bytes of fill.
 func (c *Case) hasRead(v *vipl.VI, d *vipl.Descriptor, size, seed int) {
 	c.Helper()
 	c.sent(v, d, vipl.StatusOpRDMARead)
 	if int(d.Length) != size || !same(d.Segs[0].Data[:size], seed) {
-		c.Fatalf("read %d bytes, want the %d of region %d", d.Length, size, seed)
+		c.Fatalf("read %d bytes, want the %d bytes of region %d", d.Length, size, seed)
 	}
 }
 
-// readRules reads the peer's memory.
+// readRules returns rules that read the peer's memory.
 func readRules() []rule {
 	rs := append([]rule(nil), rdmaReadRules...)
 	for _, size := range sizes {
@@ -46,7 +46,7 @@ func readRules() []rule {
 			if !same(buf, 4) {
 				c.Error("the peer's memory has changed")
 			}
-			c.pending(receives(b)) // no receive is spent
+			c.pending(receives(b)) // the read has used no receive
 		}})
 	}
 	for _, f := range forbiddenReads {
@@ -77,7 +77,8 @@ func readRules() []rule {
 	return rs
 }
 
-// forbiddenReads are like forbiddenWrites.
+// forbiddenReads contains the reads that the owner of the memory does not allow: the same cases as
+// for writes.
 var forbiddenReads = forbiddenWrites
 
 var rdmaReadRules = []rule{
@@ -131,7 +132,7 @@ var rdmaReadRules = []rule{
 			all = append(all, s.Data...)
 		}
 		if !same(all, 2) || len(all) != 5000 {
-			c.Error("the pieces do not make up the region")
+			c.Error("the segments together do not equal the region")
 		}
 	}},
 	{"VipPostSend", "RDMARead_PartOfRegion", "11 V", reliable, func(c *Case) {
@@ -140,7 +141,7 @@ var rdmaReadRules = []rule{
 		d := c.read(a, 1000, addr+4000, h)
 		c.sent(a, d, vipl.StatusOpRDMARead)
 		if string(d.Segs[0].Data) != string(buf[4000:]) {
-			c.Error("another part was read")
+			c.Error("the read returned a different part of the region")
 		}
 	}},
 	{"VipPostSend", "RDMARead_OwnRightsDoNotMatter", "11 V", reliable, func(c *Case) {
@@ -153,7 +154,7 @@ var rdmaReadRules = []rule{
 	{"VipPostSend", "RDMAReads_ManyInOrder", "9 M", reliable, func(c *Case) {
 		a, _ := c.pair()
 		var ds []*vipl.Descriptor
-		for i := range 40 { // more than a peer serves at a time
+		for i := range 40 { // more than a peer serves at the same time
 			_, addr, h := c.source(i*100, i)
 			ds = append(ds, c.read(a, i*100, addr, h))
 		}
@@ -273,7 +274,7 @@ var rdmaReadRules = []rule{
 	}},
 }
 
-// readsUnderFaults reads under every fault.
+// readsUnderFaults returns rules that read over links with each kind of fault.
 func readsUnderFaults() (rs []rule) {
 	for _, f := range faults {
 		rs = append(rs, rule{"VipPostSend", "RDMAReadUnder" + f.name + "_Read", "10 M", reliable, func(c *Case) {

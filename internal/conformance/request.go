@@ -121,7 +121,8 @@ var requestRules = []rule{
 	}},
 }
 
-// unlikes returns attributes that can be connected and differ in what may differ.
+// unlikes returns the attributes of two VIs that can connect. All attributes that may differ do
+// differ.
 func (c *Case) unlikes() [2]*vipl.Attributes {
 	return [2]*vipl.Attributes{
 		{Reliability: c.level, MaxTransferSize: 777, QoS: 9, EnableRDMAWrite: true, ReadDepth: 3, QueueDepth: 7},
@@ -129,7 +130,8 @@ func (c *Case) unlikes() [2]*vipl.Attributes {
 	}
 }
 
-// remoteIs wants what a peer is known by to be a, without what concerns only itself.
+// remoteIs checks that the attributes that a peer has reported equal a, except those that a peer
+// does not report.
 func (c *Case) remoteIs(got vipl.Attributes, a *vipl.Attributes) {
 	c.Helper()
 	want := *a
@@ -139,15 +141,15 @@ func (c *Case) remoteIs(got vipl.Attributes, a *vipl.Attributes) {
 	}
 }
 
-// nobody connects to a station that does not exist.
+// nobody connects to a station that does not exist, and expects a timeout.
 func (c *Case) nobody() {
 	c.Helper()
 	to := ethertype.Addr{MAC: ethertype.MAC{2, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE}, Port: 2000}
 	c.connectTimeout(c.vi(c.A, nil), to)
 }
 
-// connectTimeout wants an attempt to end with ErrTimeout: after
-// DefaultConnectTimeout of virtual time, or with its context in real time.
+// connectTimeout checks that an attempt to connect ends with ErrTimeout: after
+// DefaultConnectTimeout in virtual time, or when its context ends in real time.
 func (c *Case) connectTimeout(v *vipl.VI, to ethertype.Addr) {
 	c.Helper()
 	if c.World != nil {

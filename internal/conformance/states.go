@@ -10,8 +10,8 @@ var stateOrder = []vipl.State{vipl.StateIdle, vipl.StateConnected, vipl.StateCon
 
 var stateNames = [...]string{"Idle", "Connected", "ConnectPending", "Error"}
 
-// inState returns a VI of A in a state, its peer at B if it has one, and the
-// listener that a pending one asks.
+// inState returns a VI of A in a state. b is its peer at B, if it is connected or has been; l is
+// the listener to which it connects, if it is pending.
 func (c *Case) inState(s vipl.State) (a, b *vipl.VI, l *vipl.Listener) {
 	c.Helper()
 	switch s {
@@ -31,8 +31,7 @@ func (c *Case) inState(s vipl.State) (a, b *vipl.VI, l *vipl.Listener) {
 	return a, b, l
 }
 
-// transition is a call made in each state: the error it returns, the state it
-// leads to, by state.
+// transition is a call, with the error that it returns and the next state for each present state.
 type transition struct {
 	call, name string
 	source     string
@@ -74,13 +73,13 @@ var transitions = []transition{
 		[4]error{vipl.ErrQueueEmpty, vipl.ErrQueueEmpty, vipl.ErrQueueEmpty, vipl.ErrQueueEmpty}, stays},
 }
 
-// stateRules makes every call in every state.
+// stateRules returns a rule for every call in every state.
 func stateRules() (rs []rule) {
 	for _, t := range transitions {
 		for _, s := range stateOrder {
 			rs = append(rs, rule{t.call, "State_" + t.name + "_" + stateNames[s] + "_" + t.outcome(s), t.source, allLevels, func(c *Case) {
 				a, b, _ := c.inState(s)
-				if s == vipl.StateConnected { // what is sent would end the connection if nothing received it
+				if s == vipl.StateConnected { // a message without a receive would end the connection
 					c.is(b.PostRecv(c.buffer(b, 8)), nil)
 				}
 				c.is(t.do(c, a), t.want[s])
@@ -156,7 +155,7 @@ var stateOnly = []rule{
 		c.drained(c.A)
 		c.is(a.Disconnect(), nil)
 		b := c.vi(c.B, nil)
-		r := c.next(l) // of an attempt that is over
+		r := c.next(l) // the request of the attempt that has ended
 		c.is(r.Reject(""), nil)
 		c.is(c.request(a, l, nil).AcceptStart(b), nil)
 		c.is(c.outcome(a), nil)
@@ -186,7 +185,7 @@ var stateOnly = []rule{
 	}},
 }
 
-// flushed posts sends that must complete flushed at once, in order.
+// flushed posts sends that must complete at once, in order, with the status flushed.
 func (c *Case) flushed(a *vipl.VI) {
 	c.Helper()
 	for i := range 3 {

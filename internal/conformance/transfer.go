@@ -5,12 +5,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// A message may be as long as one likes; what happens changes at the sizes
-// where it is copied into the header's slot or not, packed with others or not,
-// and sent in one frame or several.
+// sizes contains the lengths of messages at which the code path changes: whether the payload is
+// copied behind the header, whether messages share a frame, and whether a message needs several
+// frames.
 var sizes = []struct {
 	name string
-	of   func(frame int) int // from the bytes that fit one frame
+	of   func(frame int) int // returns the length, for frames with room for frame bytes
 }{
 	{"0", func(int) int { return 0 }},
 	{"1", func(int) int { return 1 }},
@@ -31,7 +31,7 @@ var sizes = []struct {
 
 const immediate = 0xBEEF
 
-// transferRules sends messages of every size, with and without immediate data.
+// transferRules returns rules that send messages of every size, with and without immediate data.
 func transferRules() (rs []rule) {
 	for _, size := range sizes {
 		rs = append(rs, rule{"VipPostSend", "Size" + size.name + "_Received", "2.6 V", allLevels, func(c *Case) {
@@ -42,7 +42,7 @@ func transferRules() (rs []rule) {
 			c.gotData(b, r, n, 1)
 			c.sent(a, s, vipl.StatusOpSend)
 			if int(s.Length) != n || r.HasImmediate || !filled(r.Segs[0].Data[n:], guardFill) {
-				c.Error("length", s.Length, "immediate", r.HasImmediate, "or bytes behind the message were written")
+				c.Error("length", s.Length, "immediate", r.HasImmediate, "or bytes after the message were overwritten")
 			}
 			c.sendNow(a, 5, 2)
 			c.gotData(b, after, 5, 2)
@@ -98,7 +98,7 @@ var segmentRules = []rule{
 		for range 60 {
 			rs = append(rs, c.post(b, 100))
 		}
-		for i := range 60 { // beyond a few in flight they share frames
+		for i := range 60 { // messages share frames when more than a few are in flight
 			s := c.buffer(a, i)
 			fill(s.Segs[0].Data, i)
 			s.HasImmediate, s.Immediate = i%3 == 0, uint32(i)

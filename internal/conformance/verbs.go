@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// This file holds what the rules are written in.
+// The functions of this file are the vocabulary of the rules.
 
 // pair returns VIs of A and B, with the rule's attributes, connected.
 func (c *Case) pair() (a, b *vipl.VI) {
@@ -37,7 +37,7 @@ func (c *Case) join(a, b *vipl.VI) {
 	c.state(b, vipl.StateConnected)
 }
 
-// connect lets a ask and b accept, and returns how it went for each.
+// connect sends a request of a, accepts it with b, and returns the result of each.
 func (c *Case) connect(a, b *vipl.VI) (errA, errB error) {
 	c.Helper()
 	l := c.listen(b.NIC())
@@ -59,7 +59,7 @@ func (c *Case) connect(a, b *vipl.VI) (errA, errB error) {
 	return c.outcome(a), c.outcome(b)
 }
 
-// request has a ask at l and returns the request.
+// request sends a connection request from a to l and returns it.
 func (c *Case) request(a *vipl.VI, l *vipl.Listener, data []byte) *vipl.Request {
 	c.Helper()
 	if err := a.ConnectStart(l.Addr(), data); err != nil {
@@ -91,15 +91,14 @@ func (c *Case) nicOf(l *vipl.Listener) *vipl.NIC {
 	return c.B
 }
 
-// outcome waits for the end of v's connection attempt.
+// outcome waits for the end of v's attempt to connect, and returns its error.
 func (c *Case) outcome(v *vipl.VI) (err error) {
 	c.Helper()
 	c.await("the end of a connection attempt", func() bool { err = v.ConnectDone(); return err != vipl.ErrNotDone })
 	return err
 }
 
-// dial connects v to whatever is at an address, as the rule waits, and returns
-// how it went.
+// dial connects v to an address, with the rule's kind of wait, and returns the error.
 func (c *Case) dial(v *vipl.VI, to ethertype.Addr) error {
 	c.Helper()
 	if c.wait == Block {
@@ -130,7 +129,7 @@ func (c *Case) buffer(v *vipl.VI, size int) *vipl.Descriptor {
 	return &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[:size], Handle: h}}}
 }
 
-// send posts a send of size bytes, which are those that fill makes of seed.
+// send posts a send of size bytes, which fill creates from seed.
 func (c *Case) send(v *vipl.VI, size, seed int) *vipl.Descriptor {
 	c.Helper()
 	s := c.buffer(v, size)
@@ -160,7 +159,7 @@ func (c *Case) write(v *vipl.VI, size int, addr uint64, h vipl.MemHandle, imm bo
 	return s
 }
 
-// taking is one of the Done calls with its Wait call.
+// taking is a Done call with the corresponding Wait call.
 type taking struct {
 	done func() (*vipl.Descriptor, error)
 	wait func(ctx context.Context) (*vipl.Descriptor, error)
@@ -184,12 +183,12 @@ func (c *Case) take(v *vipl.VI, q taking) (d *vipl.Descriptor, err error) {
 		}
 		other.Poll()
 		if c.late(began) {
-			c.Fatalf("the oldest descriptor stays pending; %v, %v", v.State(), v.Err())
+			c.Fatalf("the oldest descriptor is still pending; %v, %v", v.State(), v.Err())
 		}
 	}
 }
 
-// sent waits for the oldest send, which must be want with the given status.
+// sent waits for the oldest send, which must be want and have the given status.
 func (c *Case) sent(v *vipl.VI, want *vipl.Descriptor, status vipl.Status) {
 	c.Helper()
 	d, err := c.take(v, sends(v))
@@ -203,17 +202,17 @@ func (c *Case) got(v *vipl.VI, want *vipl.Descriptor, status vipl.Status) {
 	c.expect(d, err, want, status)
 }
 
-// gotData is got for a message that send made.
+// gotData is got for a message of send, and also checks the data.
 func (c *Case) gotData(v *vipl.VI, want *vipl.Descriptor, size, seed int) {
 	c.Helper()
 	c.got(v, want, vipl.StatusOpReceive)
 	if int(want.Length) != size || !same(want.Segs[0].Data[:size], seed) {
-		c.Fatalf("received %d bytes, want the %d of message %d", want.Length, size, seed)
+		c.Fatalf("received %d bytes, want the %d bytes of message %d", want.Length, size, seed)
 	}
 }
 
-// expect wants a Done call to have returned descriptor want with a status, and
-// the error that belongs to it.
+// expect checks that a Done call has returned descriptor want with a status, and the error for this
+// status.
 func (c *Case) expect(d *vipl.Descriptor, err error, want *vipl.Descriptor, status vipl.Status) {
 	c.Helper()
 	status |= vipl.StatusDone
@@ -229,8 +228,8 @@ func (c *Case) expect(d *vipl.Descriptor, err error, want *vipl.Descriptor, stat
 	}
 }
 
-// pending wants the head of a queue to be posted and not complete, once
-// everything under way has arrived.
+// pending checks that the oldest descriptor of a queue is not complete after all frames in flight
+// have arrived.
 func (c *Case) pending(q taking) {
 	c.Helper()
 	c.drain()
@@ -239,7 +238,7 @@ func (c *Case) pending(q taking) {
 	}
 }
 
-// empty wants a queue to be empty.
+// empty checks that a queue is empty.
 func (c *Case) empty(q taking) {
 	c.Helper()
 	if d, err := q.done(); d != nil || err != vipl.ErrQueueEmpty {
@@ -247,7 +246,7 @@ func (c *Case) empty(q taking) {
 	}
 }
 
-// is wants err to wrap want, or to be nil if want is.
+// is checks that err wraps want, or that both are nil.
 func (c *Case) is(err, want error) {
 	c.Helper()
 	if want == nil && err != nil || !errors.Is(err, want) {
@@ -255,7 +254,7 @@ func (c *Case) is(err, want error) {
 	}
 }
 
-// state wants v to be in a state.
+// state checks that v is in a state.
 func (c *Case) state(v *vipl.VI, want vipl.State) {
 	c.Helper()
 	if s := v.State(); s != want {
@@ -263,7 +262,7 @@ func (c *Case) state(v *vipl.VI, want vipl.State) {
 	}
 }
 
-// ended waits for the Error state and wants its cause.
+// ended waits until VIs are in the Error state, and checks the cause.
 func (c *Case) ended(cause error, vis ...*vipl.VI) {
 	c.Helper()
 	for _, v := range vis {
@@ -275,7 +274,7 @@ func (c *Case) ended(cause error, vis ...*vipl.VI) {
 	}
 }
 
-// alive wants VIs to be connected once everything under way has arrived.
+// alive checks that VIs are still connected after all frames in flight have arrived.
 func (c *Case) alive(vis ...*vipl.VI) {
 	c.Helper()
 	c.drain()
@@ -284,7 +283,7 @@ func (c *Case) alive(vis ...*vipl.VI) {
 	}
 }
 
-// works sends a message each way.
+// works sends a message in each direction.
 func (c *Case) works(a, b *vipl.VI) {
 	c.Helper()
 	for _, way := range [][2]*vipl.VI{{a, b}, {b, a}} {
@@ -295,8 +294,8 @@ func (c *Case) works(a, b *vipl.VI) {
 	}
 }
 
-// blamed is the status of a reliable send that the peer could not take
-// (VIPL reference, section 10).
+// blamed returns the status of a reliable send that the peer could not receive (VIPL reference,
+// section 10).
 func (c *Case) blamed() vipl.Status {
 	if c.level == reliability.ReliableReception {
 		return vipl.StatusRemoteDescError

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// creates wants CreateVI to return a code for attributes that change makes of
-// the defaults.
+// creates changes the rule's attributes by change, and checks that CreateVI then returns the error
+// want.
 func creates(name, source string, want error, change func(c *Case, a *vipl.Attributes)) rule {
 	return rule{"VipCreateVi", name, source, anyLevel, func(c *Case) {
 		a := c.attr()
@@ -20,7 +20,7 @@ func creates(name, source string, want error, change func(c *Case, a *vipl.Attri
 			c.state(v, vipl.StateIdle)
 			c.is(v.Close(), nil)
 		} else if v != nil {
-			c.Error("it returned a VI and an error")
+			c.Error("CreateVI returned both a VI and an error")
 		}
 	}}
 }
@@ -70,12 +70,12 @@ var viRules = []rule{
 	{"VipCreateVi", "SendCQOnly_Success", "2.2 V", anyLevel, func(c *Case) { c.viOn(c.A, nil, c.cq(c.A, 1), nil) }},
 	{"VipCreateVi", "RecvCQOnly_Success", "2.2 V", anyLevel, func(c *Case) { c.viOn(c.A, nil, nil, c.cq(c.A, 1)) }},
 	{"VipCreateVi", "OtherNICsSendCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.twoNICs("one refuses what is the other's")
+		c.twoNICs("each NIC must refuse objects of the other")
 		_, err := c.A.CreateVI(nil, c.cq(c.B, 1), nil)
 		c.is(err, vipl.ErrArgument)
 	}},
 	{"VipCreateVi", "OtherNICsRecvCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
-		c.twoNICs("one refuses what is the other's")
+		c.twoNICs("each NIC must refuse objects of the other")
 		_, err := c.A.CreateVI(nil, nil, c.cq(c.B, 1))
 		c.is(err, vipl.ErrArgument)
 	}},
@@ -107,7 +107,7 @@ var viRules = []rule{
 		}
 		_, err := c.A.CreateVI(nil, nil, nil)
 		c.is(err, vipl.ErrResource)
-		c.is(last.Close(), nil) // whose port is free again
+		c.is(last.Close(), nil) // frees the VI's port
 		c.vi(c.A, nil)
 	}},
 	{"VipQueryVi", "Idle", "2.2 V", allLevels, func(c *Case) {
@@ -176,11 +176,11 @@ var viDestroyRules = []rule{
 			r := c.post(v, 8)
 			c.is(v.Destroy(), vipl.ErrResource)
 			c.is(v.Disconnect(), nil)
-			c.is(v.Destroy(), vipl.ErrResource) // flushed, and not taken
+			c.is(v.Destroy(), vipl.ErrResource) // the receive is flushed, but the program has not taken it yet
 			d, err := v.RecvDone()
 			c.is(err, vipl.ErrDescriptor)
 			if d != r {
-				c.Error("another descriptor than the one that was posted")
+				c.Error("the descriptor is not the one that was posted")
 			}
 			c.is(v.Destroy(), nil)
 		}
@@ -232,7 +232,7 @@ var viDestroyRules = []rule{
 		c.is(v.Close(), nil)
 		for range 2 {
 			if x, _, err := q.Done(); x != w || err != nil {
-				c.Error("an entry of the VI that is no more:", err)
+				c.Error("an entry of the destroyed VI:", err)
 			}
 		}
 		_, _, err := q.Done()
