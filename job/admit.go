@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -44,8 +45,8 @@ func (m *meeting) patience(from ethertype.Addr) time.Duration {
 // rank.
 const askedMost = 64
 
-// Requested admits or refuses a connection request. The caller must hold the lock of Links.
-func (j *Job) Requested(req *vipl.Request) {
+// Requested implements joining.Job.
+func (j *membership) Requested(req *vipl.Request) {
 	if t, ok := j.links.(*tree); ok {
 		switch h, late := j.isLate(req); {
 		case !late:
@@ -110,7 +111,7 @@ func (m *meeting) all() bool {
 	if t, ok := m.links.(*tree); ok {
 		return t.known()
 	}
-	return !m.any(Absent)
+	return !m.any(joining.Absent)
 }
 
 // takeIn greets the ranks whose handshake is complete.
@@ -136,11 +137,11 @@ func (m *meeting) anyDone(ranks []int) bool {
 
 // admit starts to connect with a higher rank, or refuses a requester that does not belong here.
 func (m *meeting) admit(req *vipl.Request) error {
-	h := m.ParseHello(req.Data())
-	if m.Claims(&h) && (int(h.Rank) == m.Rank || m.links.State(int(h.Rank)) != Absent) {
+	h := m.parseHello(req.Data())
+	if m.claims(&h) && (int(h.Rank) == m.Rank || m.links.State(int(h.Rank)) != joining.Absent) {
 		return m.contested(req, h.Rank)
 	}
-	err := m.Check(&h)
+	err := m.check(&h)
 	if err == nil && int(h.Rank) < m.Rank {
 		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.Rank)
 	}
@@ -188,10 +189,10 @@ func (m *meeting) refuse(req *vipl.Request, why error) {
 
 // refuseLate refuses a request after the job has started. A requester that claims one of its ranks
 // learns that rank's address.
-func (j *Job) refuseLate(req *vipl.Request) {
+func (j *membership) refuseLate(req *vipl.Request) {
 	j.refused++
-	h := j.ParseHello(req.Data())
-	if !j.Claims(&h) {
+	h := j.parseHello(req.Data())
+	if !j.claims(&h) {
 		req.Reject(fmt.Sprintf("job %q has started and accepts no more processes", j.Identity.Job))
 		return
 	}
@@ -201,7 +202,7 @@ func (j *Job) refuseLate(req *vipl.Request) {
 	} else if t, ok := j.links.(*tree); ok && int(h.Rank) != j.Rank {
 		first = t.table[h.Rank].addr
 	}
-	req.Reject(Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
+	req.Reject(joining.Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
 }
 
 // adjourn ends the meeting of a job that has started.

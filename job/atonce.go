@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -29,7 +30,7 @@ func (m *meeting) meetAtOnce() error {
 	if err := m.welcome(); err != nil {
 		return err
 	}
-	return m.attend(m.ctx, func() bool { return !m.any(Greeting) })
+	return m.attend(m.ctx, func() bool { return !m.any(joining.Greeting) })
 }
 
 // dialMore asks further lower ranks, up to dialMost at a time.
@@ -44,7 +45,7 @@ func (m *meeting) dialMore() error {
 		if err != nil {
 			return m.errorf("%w", err)
 		}
-		if err := vi.ConnectStart(other.addr, m.hello()); err != nil {
+		if err := vi.ConnectStart(other.addr, m.Hello()); err != nil {
 			return m.turnedAway(rank, other.addr, err)
 		}
 		m.know(rank, other.params)

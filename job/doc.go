@@ -1,12 +1,9 @@
 // Package job determines which parallel job a process belongs to and which rank it is. It finds the
 // other ranks, and reports to them why this rank ends. Programs that use mplite or splitc need it
-// only to share one job between several packages.
+// for their configuration, and to share one job between several packages.
 //
-// Open is for programs that make their connections later, or only between some ranks. It
-// returns a Member, which has the addresses of the other ranks and reports failed ranks.
-// New and Job.Meet are for message-passing packages, such as mplite, that connect all
-// ranks at the start. Member.New and Job.OnUse are for those that connect two ranks when one of
-// them first has a message for the other.
+// Open joins the job. It returns a Member, which has the addresses of the other ranks and reports
+// failed ranks. A program with connections of its own uses it as follows:
 //
 //	m, err := job.Open(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
 //	if err != nil {
@@ -50,39 +47,40 @@
 //
 // # Failures
 //
-// Open and Meet log after three seconds which ranks are missing and why. When their time
-// is up, their error names the ranks that were not found, and those that were found and
-// wait themselves. A rank that fails, or that detects a dead rank or a rank claimed
+// Open logs after three seconds which ranks are missing and why. When its time is up, its error
+// names the ranks that were not found, and those that were found and wait themselves. So do
+// mplite.Init and splitc.Open. A rank that fails, or that detects a dead rank or a rank claimed
 // twice, notifies the others: their Err, or the calls of their packages, return a RankError
 // or a DuplicateError. A job's identity (name, size, run) keeps out mistakes, not attackers.
 //
 // # Concurrency
 //
 // This package starts no goroutines. One goroutine at a time may use a Member. Several
-// packages may share its NIC. A Job uses the lock of its Links; each method says whether
-// the caller must hold it.
+// packages may share its NIC.
 package job
 
 // Notes for maintainers, which go doc does not print.
 //
 // # Identity
 //
-// Identity.Address makes a name of the job's name and the rank, under which the rank is found on the
+// Identity.address makes a name of the job's name and the rank, under which the rank is found on the
 // segment. The name proves nothing, because any program may advertise it. So each side of a new
-// connection sends a Hello, and Identity.Check validates the other side's. It distinguishes jobs (by
+// connection sends a hello, and Identity.check validates the other side's. It distinguishes jobs (by
 // a hash of the name), the formats of the program's messages, the sizes of the job and the runs of
-// one job. Rank 0 chooses a random nonce and sends it to each rank in its first Hello, and no rank
+// one job. Rank 0 chooses a random nonce and sends it to each rank in its first hello, and no rank
 // accepts a rank with another nonce. This keeps out mistakes, not attackers: a station that observes
 // the segment learns the nonce.
 //
 // # Joining
 //
-// A Job is the membership of one rank. Job.Meet finds the other ranks, which may start in any order,
+// A membership is a joining.Job: the part of one program of one rank. Its Meet finds the other ranks,
+// which may start in any order,
 // verifies that they belong to this run, and returns when all are connected. The program owns the
-// connections, and describes them by Links: their VIs have the buffers, reliability and depth that
+// connections, and describes them by joining.Links: their VIs have the buffers, reliability and depth that
 // the program needs, and carry its messages after Meet. Meet decides when each connection is made,
 // and with which rank. It sends a request to every lower rank and accepts the requests of every
-// higher one; in the tree of a Member (tree.go) it connects with its neighbours only. It refuses strangers with a reason, and counts them (Job.Refused). A requester has
+// higher one; in the tree of a Member (tree.go) it connects with its neighbours only. It refuses
+// strangers with a reason, and counts them (Refused). A requester has
 // proven its address (vipl.Listener). One that stops answering blocks its rank for a quarter of a
 // second.
 //
@@ -92,7 +90,7 @@ package job
 // # Failures
 //
 // A rank that fails, or that detects a dead rank or a rank that exists twice, notifies the others
-// with a Report, a line of text. It sends the Report in a message over a connection, or in the
-// refusal of a connection. Identity.ReportOf makes a Report from an error. Job.Hear processes a
+// with a joining.Report, a line of text. It sends the Report in a message over a connection, or in the
+// refusal of a connection. ReportOf makes a Report from an error. Hear processes a
 // received Report: it fails the reported rank with a RankError, or ends the job with a
 // DuplicateError. A rank forwards the text of the rank that detected the failure.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -20,9 +20,20 @@ const (
 )
 
 func init() {
-	seam.SayAlone = sayAlone
-	seam.CompleteRank = func(cfg any) error { return cfg.(*Config).complete() }
-	seam.OpenRankNIC = func(ctx context.Context, cfg any) (*vipl.NIC, bool, error) { return cfg.(*Config).openNIC(ctx) }
+	joining.New = func(p joining.Program, name string, rank, size int) joining.Job {
+		id := Identity{Job: name, Rank: rank, Size: size, Program: p.Name, Version: p.Version}
+		return newMembership(id, p.Links, p.Timeout)
+	}
+	joining.On = func(p joining.Program, member any) (joining.Job, error) {
+		j, err := member.(*Member).addProgram(p)
+		if err != nil {
+			return nil, err
+		}
+		return j, nil
+	}
+	joining.SayAlone = sayAlone
+	joining.Complete = func(cfg any) error { return cfg.(*Config).complete() }
+	joining.OpenNIC = func(ctx context.Context, cfg any) (*vipl.NIC, bool, error) { return cfg.(*Config).openNIC(ctx) }
 }
 
 // sayAlone prints a notice to stderr if no launcher (FindPlace) has set a rank: this process is a

@@ -1,6 +1,9 @@
 package job
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
+)
 
 // Space is what ranks tell each other by, for tests.
 type Space = space
@@ -102,3 +105,32 @@ func LinkAt(m *Member, rank int, at ethertype.Addr) {
 	m.t.link(rank)
 	m.t.table[rank].addr = was
 }
+
+// Hello is a rank's description of itself, for tests.
+type Hello = hello
+
+// Put is put, for tests.
+func (m *hello) Put(b []byte) { m.put(b) }
+
+// Hello is describe, for tests.
+func (id *Identity) Hello(params [2]uint32) Hello { return id.describe(params) }
+
+// ParseHello is parseHello, for tests.
+func (id *Identity) ParseHello(b []byte) Hello { return id.parseHello(b) }
+
+// Check is check, for tests.
+func (id *Identity) Check(m *Hello) error { return id.check(m) }
+
+// Claims is claims, for tests.
+func (id *Identity) Claims(m *Hello) bool { return id.claims(m) }
+
+// ReportOf returns the report of a rank that ends because of err.
+func (id *Identity) ReportOf(err error) joining.Report {
+	return (&membership{Identity: *id}).ReportOf(err)
+}
+
+// Address is address, for tests.
+func (id *Identity) Address(rank int) string { return id.address(rank) }
+
+// CauseOf is causeOf, for tests.
+var CauseOf = causeOf

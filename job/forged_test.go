@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport"
@@ -68,10 +69,10 @@ func TestForgedFirstUse(t *testing.T) {
 			return err
 		}
 		const forProgram = 2
-		var request [job.HelloSize + 1]byte
+		var request [joining.HelloSize + 1]byte
 		h := (&job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2}).Hello([2]uint32{})
 		h.Put(request[:])
-		request[job.HelloSize] = forProgram
+		request[joining.HelloSize] = forProgram
 		for n := range most + 1 {
 			vi, err := nic.CreateVI(nil, nil, nil)
 			if err != nil {
@@ -141,7 +142,7 @@ func forge(nic *vipl.NIC) error {
 	if err != nil {
 		return err
 	}
-	var hello [job.HelloSize]byte
+	var hello [joining.HelloSize]byte
 	h := (&job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2}).Hello([2]uint32{})
 	h.Put(hello[:])
 	for range 12 {

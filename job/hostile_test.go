@@ -3,6 +3,7 @@ package job_test
 import (
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -13,7 +14,7 @@ import (
 func TestHostile(t *testing.T) {
 	id := job.Identity{Job: "test", Rank: 1, Size: 2, Version: 2}
 	hello := func(id job.Identity) string {
-		var b [job.HelloSize]byte
+		var b [joining.HelloSize]byte
 		h := id.Hello([2]uint32{})
 		h.Put(b[:])
 		return "h" + string(b[:])

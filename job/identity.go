@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 
 	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/internal/joining"
 )
 
 // Identity identifies a process within its job. A zero Nonce means that the rank does not know yet
@@ -25,9 +26,9 @@ type Identity struct {
 	tree  bool   // ranks connect along a tree (tree.go), and receive the nonce from the rank above
 }
 
-// Address returns the name under which a rank of the job is advertised on the segment
+// address returns the name under which a rank of the job is advertised on the segment
 // (vipl.NIC.Advertise).
-func (id *Identity) Address(rank int) string {
+func (id *Identity) address(rank int) string {
 	return fmt.Sprintf("job/%s/%d%s", id.Job, rank, id.under)
 }
 
@@ -38,9 +39,9 @@ func newNonce() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
-// Hello is a rank's description of itself. It is the private data of its connection requests, and
+// hello is a rank's description of itself. It is the private data of its connection requests, and
 // the first message over each connection.
-type Hello struct {
+type hello struct {
 	Version uint32 // version of the program's message format
 	Job     uint64 // hash of the job's name
 	Rank    uint32
@@ -49,12 +50,9 @@ type Hello struct {
 	Nonce   uint64    // nonce of this run of the job; 0 while the rank does not know it
 }
 
-// HelloSize is the length of a Hello, in bytes.
-const HelloSize = 36
-
-// Hello returns this rank's Hello, with two values of the program.
-func (id *Identity) Hello(params [2]uint32) Hello {
-	return Hello{Version: id.Version, Job: hash(id.Job), Rank: uint32(id.Rank), Size: uint32(id.Size), Params: params, Nonce: id.Nonce}
+// describe returns this rank's hello, with two values of the program.
+func (id *Identity) describe(params [2]uint32) hello {
+	return hello{Version: id.Version, Job: hash(id.Job), Rank: uint32(id.Rank), Size: uint32(id.Size), Params: params, Nonce: id.Nonce}
 }
 
 func hash(name string) uint64 {
@@ -63,8 +61,8 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// Put encodes m into b, which has room for HelloSize bytes.
-func (m *Hello) Put(b []byte) {
+// put encodes m into b, which has room for joining.HelloSize bytes.
+func (m *hello) put(b []byte) {
 	le := binary.LittleEndian
 	le.PutUint32(b, m.Version)
 	le.PutUint64(b[4:], m.Job)
@@ -75,9 +73,9 @@ func (m *Hello) Put(b []byte) {
 	le.PutUint64(b[28:], m.Nonce)
 }
 
-// ParseHello decodes b, which may hold arbitrary bytes. If b has another version of the format,
+// parseHello decodes b, which may hold arbitrary bytes. If b has another version of the format,
 // only the version is returned. If b is too short for any version, the version is 0.
-func (id *Identity) ParseHello(b []byte) (m Hello) {
+func (id *Identity) parseHello(b []byte) (m hello) {
 	if len(b) < 4 {
 		return m
 	}
@@ -85,11 +83,11 @@ func (id *Identity) ParseHello(b []byte) (m Hello) {
 	version := le.Uint32(b)
 	switch {
 	case version != id.Version:
-		return Hello{Version: version}
-	case len(b) < HelloSize:
+		return hello{Version: version}
+	case len(b) < joining.HelloSize:
 		return m
 	}
-	return Hello{
+	return hello{
 		Version: version,
 		Job:     le.Uint64(b[4:]),
 		Rank:    le.Uint32(b[12:]),
@@ -99,23 +97,23 @@ func (id *Identity) ParseHello(b []byte) (m Hello) {
 	}
 }
 
-// Claims reports whether m is from a rank of this job, of any run: its format, name and size agree,
+// claims reports whether m is from a rank of this job, of any run: its format, name and size agree,
 // and the rank exists.
-func (id *Identity) Claims(m *Hello) bool {
+func (id *Identity) claims(m *hello) bool {
 	return m.Version == id.Version && m.Job == hash(id.Job) && int(m.Size) == id.Size && m.Rank < m.Size
 }
 
-// Named reports whether m names this job, whatever its other fields are.
-func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Job) }
+// named reports whether m names this job, whatever its other fields are.
+func (id *Identity) named(m *hello) bool { return m.Job == hash(id.Job) }
 
 // otherVersion is the prefix of the refusal of a rank of another version, the same in all versions.
 func (id *Identity) otherVersion() string { return id.Program + " wire version " }
 
-// Check returns what is wrong with the Hello of a process that claims to belong to this job. The
+// check returns what is wrong with the hello of a process that claims to belong to this job. The
 // ranks of a run share the nonce that rank 0 has chosen; another run of a job of the same name has
 // a different one. Only rank 0, or in a tree the rank above, accepts a rank without a nonce, and
 // not if a launcher has distributed it. A different version is ErrVersion.
-func (id *Identity) Check(m *Hello) error {
+func (id *Identity) check(m *hello) error {
 	newcomer := m.Nonce == 0 && (id.Rank == 0 || id.tree) && !id.told
 	switch {
 	case m.Version != id.Version:

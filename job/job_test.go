@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -88,7 +89,7 @@ func TestCheck(t *testing.T) {
 	} {
 		mine := identity(tc.rank, run)
 		said := tc.peer.Hello([2]uint32{5, 6})
-		var b [job.HelloSize]byte
+		var b [joining.HelloSize]byte
 		said.Put(b[:])
 		heard := mine.ParseHello(b[:])
 		if heard != said && tc.peer.Version == mine.Version {
@@ -110,17 +111,36 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestHello: a hello names the rank, and a rank refuses one of another size with the reason.
+func TestHello(t *testing.T) {
+	me := job.Identity{Job: "halo", Rank: 1, Size: 2, Program: "Halo", Version: 1}
+	var request [joining.HelloSize]byte
+	hello := me.Hello([2]uint32{})
+	hello.Put(request[:]) // the private data of a request for a connection
+
+	root := job.Identity{Job: "halo", Rank: 0, Size: 2, Nonce: job.NewNonce(), Program: "Halo", Version: 1}
+	heard := root.ParseHello(request[:])
+	if at := me.Address(0); at != "job/halo/0" || heard.Rank != 1 || root.Check(&heard) != nil {
+		t.Errorf("%q, rank %d: %v", at, heard.Rank, root.Check(&heard))
+	}
+	heard.Size = 3
+	want := `job "halo" has 3 ranks according to rank 1 and 2 according to rank 0: start all ranks with the same BOBNET_SIZE`
+	if err := root.Check(&heard); err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // TestReports: a rank passes on what it has been told in the words of who saw it,
 // and the errors that reports stand for have the classes that callers look for.
 func TestReports(t *testing.T) {
 	first, second := ethertype.Addr{Port: 1}, ethertype.Addr{Port: 2}
 	me := identity(1, 7)
 	own := me.ReportOf(errors.New("test: init: no memory"))
-	if want := (job.Report{Rank: 1, Why: "it gave up: init: no memory"}); own != want {
+	if want := (joining.Report{Rank: 1, Why: "it gave up: init: no memory"}); own != want {
 		t.Errorf("%+v, want %+v", own, want)
 	}
 	var failed *job.RankError
-	told := error(&job.RankError{Rank: 1, Err: own.Cause(2)}) // rank 2 has told of rank 1
+	told := error(&job.RankError{Rank: 1, Err: job.CauseOf(own, 2)}) // rank 2 has told of rank 1
 	if !errors.As(told, &failed) || failed.Rank != 1 || !errors.Is(told, job.ErrRankFailed) || !errors.Is(told, job.ErrReported) ||
 		!strings.Contains(told.Error(), "by rank 2: it gave up") {
 		t.Errorf("%v", told)
@@ -129,10 +149,10 @@ func TestReports(t *testing.T) {
 	if again := third.ReportOf(told); again != own {
 		t.Errorf("%+v was passed on as %+v", own, again)
 	}
-	if direct := own.Cause(1); errors.Is(direct, job.ErrReported) {
+	if direct := job.CauseOf(own, 1); errors.Is(direct, job.ErrReported) {
 		t.Errorf("%v is hearsay, although the rank has said it itself", direct)
 	}
-	twice := job.Report{Rank: 2, First: first, Second: second}
+	twice := joining.Report{Rank: 2, First: first, Second: second}
 	err := error(&job.DuplicateError{Job: "test", Rank: 2, First: first, Second: second})
 	if !errors.Is(err, job.ErrInit) || me.ReportOf(fmt.Errorf("wrapped: %w", err)) != twice {
 		t.Errorf("%+v was passed on as %+v", twice, me.ReportOf(err))
@@ -156,7 +176,7 @@ func TestRanks(t *testing.T) {
 // accept must read back as it is.
 func FuzzParse(f *testing.F) {
 	id := identity(1, 7)
-	var b [job.HelloSize]byte
+	var b [joining.HelloSize]byte
 	hello := id.Hello([2]uint32{1, 2})
 	hello.Put(b[:])
 	f.Add(b[:])
@@ -165,14 +185,14 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if m := id.ParseHello(b); m.Version == id.Version && len(b) >= job.HelloSize {
-			var again [job.HelloSize]byte
-			if m.Put(again[:]); string(again[:]) != string(b[:job.HelloSize]) {
+		if m := id.ParseHello(b); m.Version == id.Version && len(b) >= joining.HelloSize {
+			var again [joining.HelloSize]byte
+			if m.Put(again[:]); string(again[:]) != string(b[:joining.HelloSize]) {
 				t.Fatalf("%+v reads back as %x, not %x", m, again, b)
 			}
 		}
-		if r, ok := job.ParseReport(string(b), 8); ok {
-			if again, ok := job.ParseReport(r.String(), 8); !ok || again != r {
+		if r, ok := joining.ParseReport(string(b), 8); ok {
+			if again, ok := joining.ParseReport(r.String(), 8); !ok || again != r {
 				t.Fatalf("report %+v reads back as %+v, %v", r, again, ok)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -18,13 +19,8 @@ const (
 	lastAckFor  = 3 * time.Second        // how long a rank waits for the next acknowledgement after all have said goodbye
 )
 
-// AwaitAcks waits until the other ranks have acknowledged this rank's messages, after all of them
-// have said goodbye. The last message between two ranks cannot be confirmed: a rank ends after it
-// has received everything, and if its last acknowledgement is lost, no one repeats it. So AwaitAcks
-// returns without an error if no acknowledgement has arrived for three seconds, in which
-// unacknowledged messages have been sent about nine more times. It fails with ctx's error, or that
-// of Links.Step. The caller must hold the lock of Links.
-func (j *Job) AwaitAcks(ctx context.Context) error {
+// AwaitAcks implements joining.Job.
+func (j *membership) AwaitAcks(ctx context.Context) error {
 	for j.links.Unacked() > 0 {
 		if came, err := j.nextAck(ctx); !came {
 			return err
@@ -34,7 +30,7 @@ func (j *Job) AwaitAcks(ctx context.Context) error {
 }
 
 // nextAck waits for an acknowledgement, and reports whether one has arrived.
-func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
+func (j *membership) nextAck(ctx context.Context) (came bool, err error) {
 	last, cancel := j.nic.WithTimeout(ctx, lastAckFor)
 	defer cancel()
 	for before := j.links.Unacked(); ; {
@@ -56,11 +52,11 @@ func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
 func (m *meeting) leave(err error) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
-	last := &meeting{Job: m.Job, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
+	last := &meeting{membership: m.membership, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
 	last.waits.said = true
 	r := m.ReportOf(err)
 	own := r.Rank == m.Rank && !r.Twice() // otherwise all reachable ranks have been told
-	if own && m.Rank > 0 && m.links.State(m.first()) == Absent && !errors.Is(err, vipl.ErrReject) {
+	if own && m.Rank > 0 && m.links.State(m.first()) == joining.Absent && !errors.Is(err, vipl.ErrReject) {
 		last.introduce()
 	}
 	m.links.Lock()
@@ -80,14 +76,14 @@ func (m *meeting) leave(err error) {
 		t.giveUp(r)
 		m.drain()
 	}
-	m.turnAway(r, func(*Hello) {})
+	m.turnAway(r, func(*hello) {})
 }
 
 // giveUp tells the ranks that have joined that this one has not, because of the failure in r.
 // Otherwise they would wait for it when they leave. If the rank above this one has failed, giveUp
 // tells the next living one. The ranks below this one give up as well, and report it through this
 // rank, so it waits for them first.
-func (t *tree) giveUp(r Report) {
+func (t *tree) giveUp(r joining.Report) {
 	ctx, cancel := t.nic.WithTimeout(context.Background(), tellLateFor)
 	defer cancel()
 	if up := t.nextAbove(t.job.Rank); up >= 0 && !t.address(up).IsZero() {
@@ -96,7 +92,7 @@ func (t *tree) giveUp(r Report) {
 	waits := func(p *link) bool { return p.rank > t.job.Rank && p.talks() }
 	for (len(t.dialing) > 0 || slices.ContainsFunc(t.near, waits)) && t.Step(ctx) == nil {
 	}
-	t.Tell(Report{Rank: t.job.Rank, Why: r.gaveUp()})
+	t.Tell(joining.Report{Rank: t.job.Rank, Why: gaveUp(r)})
 }
 
 // drain waits until this rank's reports have been acknowledged.
@@ -108,9 +104,9 @@ func (m *meeting) drain() {
 }
 
 // turnAway tells the ranks that have requested a connection why there will be none.
-func (m *meeting) turnAway(r Report, told func(*Hello)) {
+func (m *meeting) turnAway(r joining.Report, told func(*hello)) {
 	for _, req := range slices.Concat(m.asked, m.postponed, m.early) {
-		if h := m.ParseHello(req.Data()); m.Named(&h) {
+		if h := m.parseHello(req.Data()); m.named(&h) {
 			told(&h)
 		}
 		req.Reject(r.String())
@@ -127,7 +123,7 @@ func (m *meeting) introduce() {
 }
 
 // tellLate tells ranks that ask now why the job does not start, until all ranks have been told.
-func (m *meeting) tellLate(r Report) {
+func (m *meeting) tellLate(r joining.Report) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellLateFor)
 	defer cancel()
 	untold := map[int]bool{}
@@ -137,7 +133,7 @@ func (m *meeting) tellLate(r Report) {
 		}
 	}
 	for {
-		m.turnAway(r, func(h *Hello) { delete(untold, int(h.Rank)) })
+		m.turnAway(r, func(h *hello) { delete(untold, int(h.Rank)) })
 		if len(untold) == 0 || m.links.Step(ctx) != nil {
 			return
 		}

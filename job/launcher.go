@@ -118,10 +118,8 @@ func launched(id *Identity) (*launcher, space) {
 // endFor limits how long a rank tries to tell its launcher that it ends.
 const endFor = 5 * time.Second
 
-// Done reports the orderly end of the rank to the launcher, if a launcher with PMI-1 has started
-// this job. Such a launcher ends the whole job if a process exits without this report. Done may be
-// called twice.
-func (j *Job) Done() {
+// Done implements joining.Job.
+func (j *membership) Done() {
 	if j.member != nil {
 		j.member.t.job.Done()
 		return
@@ -145,10 +143,8 @@ func (l *launcher) finalize() {
 	l.client.Finalize(ctx)
 }
 
-// Abort makes the launcher end all processes of the job with ExitCode(code), if a launcher with
-// PMI-1 has started it. Ranks that detect the failure by themselves do not need this. The launcher
-// also ends ranks that do not respond, and returns the code to the program that started the job.
-func (j *Job) Abort(code int) {
+// Abort implements joining.Job.
+func (j *membership) Abort(code int) {
 	l := j.launcher
 	if j.member != nil {
 		l = j.member.t.job.launcher
@@ -160,17 +156,13 @@ func (j *Job) Abort(code int) {
 	}
 }
 
-// ExitCode returns the exit code of the processes of a job that was aborted with code: the low 8
-// bits, because the system uses no others, or 1 if these are 0.
-func ExitCode(code int) int { return pmi.ExitCode(code) }
-
 // The version of the published values, which is their first part.
 const spaceVersion = "2"
 
 // keyOf returns the key of a rank's entry.
 func keyOf(rank int) string { return "bobnet-" + strconv.Itoa(rank) }
 
-// entry is what a rank publishes: its listener's address, its program's parameters for a Hello, and
+// entry is what a rank publishes: its listener's address, its program's parameters for a hello, and
 // for rank 0 the nonce.
 type entry struct {
 	addr   ethertype.Addr

@@ -8,19 +8,20 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/channel"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // tree is the Links of a Member: a VI to each neighbour in a tree (tree.go). Over each link a rank
-// sends its Hello, reports and places (told.go), and at the end its goodbye. It sends one such
+// sends its hello, reports and places (told.go), and at the end its goodbye. It sends one such
 // message at a time, and waits until the other rank has answered it. It answers each such message
 // of the other rank. So a few receives are sufficient.
 type tree struct {
 	mu     sync.Mutex
 	kicked atomic.Bool // the NIC has called attend's function, and no goroutine has handled the completions
 	closed bool
-	job    *Job
+	job    *membership
 	cfg    Config
 	params [2]uint32
 	nic    *vipl.NIC
@@ -32,9 +33,9 @@ type tree struct {
 	deaths int     // ranks that have failed
 	marks  uint32  // sum of their marks (mark)
 
-	table   []place   // by rank
-	places  []arrival // known places, in the order of arrival
-	reports []Report  // reports, in the order of arrival
+	table   []place          // by rank
+	places  []arrival        // known places, in the order of arrival
+	reports []joining.Report // reports, in the order of arrival
 
 	up      int     // the rank above in the tree; -1 if none
 	silent  int     // how many possible ranks above to ask at once
@@ -52,7 +53,7 @@ type tree struct {
 type link struct {
 	channel.Channel
 	rank   int
-	state  State
+	state  joining.State
 	err    error // of a dead rank
 	caller bool  // this rank requested the connection
 
@@ -71,14 +72,14 @@ type link struct {
 type receive = channel.Receive[struct{}]
 
 const (
-	linkReceives = 4 // a Hello, the last goodbye, one forwarded message, one answer
+	linkReceives = 4 // a hello, the last goodbye, one forwarded message, one answer
 	linkSends    = 8
 	messageSize  = 1 + placesMost*placeSize
 )
 
 // The first byte of a message: its kind.
 const (
-	sayHello  = 'h' // a Hello
+	sayHello  = 'h' // a hello
 	sayReport = 'r' // a Report
 	sayPlaces = 'p' // places of ranks
 	sayAnswer = 'a' // empty: the last forwarded message has been handled
@@ -89,7 +90,7 @@ func (t *tree) Lock()             { t.mu.Lock() }
 func (t *tree) Params() [2]uint32 { return t.params }
 func (t *tree) Err() error        { return t.err }
 
-// Unlock implements Links.
+// Unlock implements joining.Links.
 func (t *tree) Unlock() {
 	kick := t.events.due()
 	t.mu.Unlock()
@@ -107,18 +108,18 @@ func (t *tree) peer(rank int) *link {
 	return t.peers[rank]
 }
 
-// State implements Links. A rank without a link to this one counts as Live if its address is known.
-func (t *tree) State(rank int) State {
+// State implements joining.Links. A rank without a link to this one counts as Live if its address is known.
+func (t *tree) State(rank int) joining.State {
 	switch p := t.peers[rank]; {
-	case p != nil && p.state != Absent:
+	case p != nil && p.state != joining.Absent:
 		return p.state
 	case t.linked(rank) || t.table[rank].addr.IsZero():
-		return Absent
+		return joining.Absent
 	}
-	return Live
+	return joining.Live
 }
 
-// Open implements Links.
+// Open implements joining.Links.
 func (t *tree) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 	p := t.peer(rank)
 	p.recvs = make([]receive, linkReceives)
@@ -130,7 +131,7 @@ func (t *tree) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 	return p.VI, err
 }
 
-// Reset implements Links.
+// Reset implements joining.Links.
 func (t *tree) Reset(rank int) {
 	if p := t.peers[rank]; p != nil {
 		t.forgetLink(p)
@@ -141,7 +142,7 @@ func (t *tree) Reset(rank int) {
 
 // say sends a message to p, if p is connected.
 func (t *tree) say(p *link, kind byte, body []byte) {
-	if p.VI == nil || p.state == Absent || p.state == Dead || !p.Room() {
+	if p.VI == nil || p.state == joining.Absent || p.state == joining.Dead || !p.Room() {
 		return
 	}
 	mem := p.Next()
@@ -151,42 +152,42 @@ func (t *tree) say(p *link, kind byte, body []byte) {
 	}
 }
 
-// Greet implements Links. If a launcher has told all ranks which run this is, two ranks that
-// connect know each other already, and neither sends a Hello.
+// Greet implements joining.Links. If a launcher has told all ranks which run this is, two ranks that
+// connect know each other already, and neither sends a hello.
 func (t *tree) Greet(rank int) {
 	p := t.peer(rank)
 	if _, known := t.job.known[rank]; known {
 		t.job.said[rank] = true
-		if p.state == Absent {
-			p.state = Live
+		if p.state == joining.Absent {
+			p.state = joining.Live
 		}
 		t.pass(p)
 		return
 	}
-	if p.state != Absent {
+	if p.state != joining.Absent {
 		return // its first message has already ended it
 	}
-	p.state = Greeting
+	p.state = joining.Greeting
 	if t.job.Said(rank) {
-		p.state = Live
+		p.state = joining.Live
 	}
-	t.say(p, sayHello, t.job.hello())
+	t.say(p, sayHello, t.job.Hello())
 	t.pass(p)
 }
 
-// Tell implements Links.
-func (t *tree) Tell(r Report) {
+// Tell implements joining.Links.
+func (t *tree) Tell(r joining.Report) {
 	t.reports = append(t.reports, r)
 	t.passAll()
 }
 
-// Fail implements Links.
+// Fail implements joining.Links.
 func (t *tree) Fail(rank int, cause error) error {
 	p := t.peer(rank)
-	if p.state >= Dead {
+	if p.state >= joining.Dead {
 		return p.err
 	}
-	p.state = Dead
+	p.state = joining.Dead
 	p.err = &RankError{Rank: rank, Err: cause}
 	t.deaths++
 	t.marks += mark(rank)
@@ -203,8 +204,8 @@ func (t *tree) Fail(rank int, cause error) error {
 	return p.err
 }
 
-// End implements Links.
-func (t *tree) End(err *DuplicateError) {
+// End implements joining.Links.
+func (t *tree) End(err error) {
 	if t.ended {
 		return // the report has been sent, and has returned from its receiver
 	}
@@ -215,7 +216,7 @@ func (t *tree) End(err *DuplicateError) {
 	t.Tell(t.job.ReportOf(err))
 }
 
-// Unacked implements Links. It also counts reports that wait for an answer to the previous one.
+// Unacked implements joining.Links. It also counts reports that wait for an answer to the previous one.
 func (t *tree) Unacked() (n int) {
 	for _, p := range t.near {
 		if !p.Connected() {
@@ -228,7 +229,7 @@ func (t *tree) Unacked() (n int) {
 	return n
 }
 
-// Step implements Links.
+// Step implements joining.Links.
 func (t *tree) Step(ctx context.Context) error {
 	seen := t.cq.Seen()
 	t.Unlock()
@@ -275,7 +276,7 @@ func (t *tree) arrived(p *link, rx *receive) {
 		return
 	}
 	kind := t.heard(p, rx.Data())
-	if p.state >= Dead {
+	if p.state >= joining.Dead {
 		return
 	}
 	if err := p.Repost(&rx.Buffer); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/internal/seam"
@@ -39,7 +40,7 @@ import (
 
 // meeting is a rank's part in Meet.
 type meeting struct {
-	*Job
+	*membership
 	cq  *vipl.CQ        // of the VIs
 	ctx context.Context // ends at the timeout
 	end int64           // the timeout on the NIC's clock
@@ -56,16 +57,8 @@ type meeting struct {
 	announced bool
 }
 
-// Meet connects this rank with all others through nic. Connection requests go to cq, and Links.Step
-// passes them to Requested. After three seconds Meet logs the ranks that it waits for, and why, to
-// log; nil means slog.Default(). Call it once, without the lock of Links.
-//
-// When its timeout expires, it fails with an error that names missing ranks. Looking for those
-// takes about a fifth of a second more. It fails at once with parent's error if that ends, with a
-// RankError and its reason if another rank dies or leaves, and with a DuplicateError if two
-// processes claim one rank. A rank that fails notifies the others of the reason, which takes about
-// a second at most.
-func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
+// Meet implements joining.Job.
+func (j *membership) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
 	j.nic, j.log = nic, logqueue.New(log).Logger()
 	if j.member == nil {
 		j.launcher, j.space = spaceOf(&j.Identity)
@@ -76,7 +69,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	ctx, cancel := j.nic.WithTimeout(parent, j.timeout)
 	defer cancel()
 	began := j.nic.Now()
-	m := &meeting{Job: j, cq: cq, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}, accepted: map[ethertype.Addr]bool{}}
+	m := &meeting{membership: j, cq: cq, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}, accepted: map[ethertype.Addr]bool{}}
 	m.waits.sayAt = began + int64(sayAfter)
 	if t, ok := j.links.(*tree); ok {
 		t.begin(j.listener.Addr())
@@ -98,7 +91,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 		m.links.Lock()
 		defer m.links.Unlock()
 		m.drain()
-		m.turnAway(m.ReportOf(cmp.Or(m.links.Err(), err)), func(*Hello) {})
+		m.turnAway(m.ReportOf(cmp.Or(m.links.Err(), err)), func(*hello) {})
 		return err
 	}
 	m.leave(err)
@@ -106,7 +99,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 }
 
 // open listens, and advertises the listener's address.
-func (j *Job) open(cq *vipl.CQ) (err error) {
+func (j *membership) open(cq *vipl.CQ) (err error) {
 	if j.listener, err = j.nic.Listen(0); err != nil {
 		return err
 	}
@@ -116,7 +109,7 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 	if j.Rank == 0 && j.Nonce == 0 {
 		j.Nonce = newNonce()
 	}
-	return j.nic.Advertise(j.Address(j.Rank), j.listener.Addr())
+	return j.nic.Advertise(j.address(j.Rank), j.listener.Addr())
 }
 
 // lower returns the ranks that this one asks for a connection, in ascending order.
@@ -152,7 +145,7 @@ func (m *meeting) meet() error {
 	if err := m.welcome(); err != nil {
 		return err
 	}
-	return m.attend(m.ctx, func() bool { return !m.any(Greeting) })
+	return m.attend(m.ctx, func() bool { return !m.any(joining.Greeting) })
 }
 
 // attend handles events until done. It fails if ctx ends, or if the job can no longer start. If the
@@ -242,13 +235,13 @@ func (m *meeting) dial(rank int) error {
 		}
 		m.announce()
 		m.waits.at(waitAnswer, rank, addr)
-		if err = vi.ConnectStart(addr, m.hello()); err == nil {
+		if err = vi.ConnectStart(addr, m.Hello()); err == nil {
 			err = m.connected(vi)
 		}
 		switch {
 		case err == nil:
 			m.greet(rank)
-			return m.attend(m.ctx, func() bool { return rank != m.first() || m.links.State(rank) != Greeting })
+			return m.attend(m.ctx, func() bool { return rank != m.first() || m.links.State(rank) != joining.Greeting })
 		case !refusal.Passing(err):
 			return m.turnedAway(rank, addr, err)
 		}
@@ -278,7 +271,7 @@ func (m *meeting) greet(rank int) {
 func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 	var refused *vipl.ConnError
 	if errors.As(err, &refused) && errors.Is(err, vipl.ErrReject) {
-		if r, ok := ParseReport(refused.Detail, m.Size); ok {
+		if r, ok := joining.ParseReport(refused.Detail, m.Size); ok {
 			m.links.Lock()
 			defer m.links.Unlock()
 			if heard := m.Hear(r, rank); heard != nil {
@@ -300,7 +293,7 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 // announce themselves at the same instant.
 func (m *meeting) announce() {
 	if m.tree && !m.announced && fanOut*m.Rank+1 < m.Size {
-		seam.AnnounceName(m.nic, m.Address(m.Rank))
+		seam.AnnounceName(m.nic, m.address(m.Rank))
 	}
 	m.announced = true
 }
@@ -311,9 +304,9 @@ const listenFor = 2 * time.Millisecond
 // lookUp asks for a rank, which may announce itself.
 func (m *meeting) lookUp(ctx context.Context, rank int, quiet time.Duration) (ethertype.Addr, error) {
 	if m.tree {
-		return seam.AwaitName(ctx, m.nic, m.Address(rank), quiet)
+		return seam.AwaitName(ctx, m.nic, m.address(rank), quiet)
 	}
-	return m.nic.LookupAt(ctx, m.known(rank), m.Address(rank))
+	return m.nic.LookupAt(ctx, m.known(rank), m.address(rank))
 }
 
 // How long Meet looks up a rank, and then how long it handles events before the next look-up;

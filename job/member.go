@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -29,9 +30,14 @@ type Program struct {
 }
 
 // Open makes the process a member of the job that cfg and the environment describe, and returns
-// when all its ranks have joined. A nil cfg takes everything from the environment. It fails as
-// Job.Meet does. ctx bounds the call alone, not the membership. The caller must end with Leave or
-// Close: a process that ends without them counts as dead.
+// when all its ranks have joined. A nil cfg takes everything from the environment. ctx bounds the
+// call alone, not the membership. The caller must end with Leave or Close: a process that ends
+// without them counts as dead.
+//
+// When Config.Timeout expires, Open fails with an error that names missing ranks. It fails at once
+// with ctx's error if ctx ends, with a RankError and its reason if another rank dies or leaves, and
+// with a DuplicateError if two processes claim one rank. A rank that fails notifies the others of
+// the reason, which takes about a second at most.
 func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -47,7 +53,7 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	full.Logger = logqueue.New(full.Logger).Logger()
 	id := Identity{Job: full.Job, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
 	t := &tree{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
-	t.job = New(id, t, full.Timeout)
+	t.job = newMembership(id, t, full.Timeout)
 	if t.nic = full.NIC; full.Size == 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("job: open: %w: %w", ErrInit, err)
@@ -108,7 +114,7 @@ const logFlush = 100 * time.Millisecond
 
 // heard handles a message, and returns its kind.
 func (t *tree) heard(p *link, b []byte) (kind byte) {
-	if p.state >= Dead {
+	if p.state >= joining.Dead {
 		return 0
 	}
 	ok := len(b) > 0
@@ -130,11 +136,11 @@ func (t *tree) heardOf(p *link, kind byte, body []byte) bool {
 			t.Fail(p.rank, err)
 			return true
 		}
-		if p.state == Greeting {
-			p.state = Live
+		if p.state == joining.Greeting {
+			p.state = joining.Live
 		}
 	case sayReport:
-		r, ok := ParseReport(string(body), t.job.Size)
+		r, ok := joining.ParseReport(string(body), t.job.Size)
 		switch {
 		case !ok:
 			return false
@@ -162,7 +168,7 @@ func (t *tree) heardOf(p *link, kind byte, body []byte) bool {
 func (t *tree) leaves(p *link, body []byte) bool {
 	switch {
 	case len(body) == 0 && p.rank < t.job.Rank:
-		p.state = Left
+		p.state = joining.Left
 	case len(body) == 8 && p.rank > t.job.Rank:
 		p.left = leavers{min(binary.LittleEndian.Uint32(body), MaxRanks), binary.LittleEndian.Uint32(body[4:])}
 		return p.left.count > 0
@@ -223,7 +229,7 @@ func (m *Member) Fail(err error) {
 	t.Lock()
 	t.Tell(t.job.ReportOf(err))
 	if t.cq != nil {
-		(&meeting{Job: t.job}).drain()
+		(&meeting{membership: t.job}).drain()
 	}
 	t.Unlock()
 	t.close()
@@ -265,7 +271,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		return fmt.Errorf(t.job.prefix()+": leave: %w", err)
 	}
 	if t.err != nil { // others may learn of the failure only through this rank
-		(&meeting{Job: t.job}).drain()
+		(&meeting{membership: t.job}).drain()
 	} else {
 		t.job.Done()
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -141,7 +142,7 @@ func TestStrangers(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			var b [job.HelloSize]byte
+			var b [joining.HelloSize]byte
 			hello := s.id.Hello([2]uint32{})
 			hello.Put(b[:])
 			if err := vi.Connect(bg, addr, b[:]); !errors.Is(err, vipl.ErrReject) || !contains(err, s.words) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/errclass"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -44,7 +45,7 @@ func (m *meeting) absence(took time.Duration, cause error) error {
 	rest := m.unconnected()
 	for end := m.nic.Now() + int64(lookForAll); len(rest) > 0 && m.nic.Now() < end; rest = rest[1:] {
 		ctx, cancel := m.nic.WithTimeout(context.Background(), lookForOne)
-		if _, err := m.nic.LookupAt(ctx, m.known(rest[0]), m.Address(rest[0])); err != nil {
+		if _, err := m.nic.LookupAt(ctx, m.known(rest[0]), m.address(rest[0])); err != nil {
 			silent = append(silent, rest[0])
 		}
 		cancel()
@@ -75,7 +76,7 @@ func (m *meeting) blame(ranks []int, why error) {
 // unconnected returns the ranks that have no verified connection with this one.
 func (m *meeting) unconnected() (ranks []int) {
 	for rank := range m.Size {
-		if rank != m.Rank && m.links.State(rank) != Live {
+		if rank != m.Rank && m.links.State(rank) != joining.Live {
 			ranks = append(ranks, rank)
 		}
 	}

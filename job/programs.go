@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -19,35 +20,30 @@ import (
 // messages do not wake goroutines that wait for a program's own connections.
 const memberLook = 50 * time.Millisecond
 
-// New returns the membership of one more program, with messages of format version, in the run of
-// the job that m is a member of. Its Meet uses m's NIC, takes at most timeout, and fails as soon as
-// m learns that a rank has failed. All ranks must call New. A program name can be used once at a
-// time: it is free again after Close.
-//
-// Close the Job before m's Leave or Fail.
-func (m *Member) New(program string, version uint32, links Links, timeout time.Duration) (*Job, error) {
+// addProgram implements joining.On.
+func (m *Member) addProgram(p joining.Program) (*membership, error) {
 	id := m.Identity()
-	id.Program, id.Version, id.under = program, version, "/"+strings.ToLower(program)
-	if n := len(id.Address(id.Size - 1)); n > vipl.MaxName {
-		return nil, fmt.Errorf("job: the ranks of program %q of job %q would have names of %d bytes: the maximum is %d", program, id.Job, n, vipl.MaxName)
+	id.Program, id.Version, id.under = p.Name, p.Version, "/"+strings.ToLower(p.Name)
+	if n := len(id.address(id.Size - 1)); n > vipl.MaxName {
+		return nil, fmt.Errorf("job: the ranks of program %q of job %q would have names of %d bytes: the maximum is %d", p.Name, id.Job, n, vipl.MaxName)
 	}
 	t := m.t
 	t.Lock()
 	defer t.Unlock()
-	if t.programs[program] {
-		return nil, fmt.Errorf("job: %s already uses this member", program)
+	if t.programs[p.Name] {
+		return nil, fmt.Errorf("job: %s already uses this member", p.Name)
 	}
 	if t.programs == nil {
 		t.programs = map[string]bool{}
 	}
-	t.programs[program] = true
-	j := New(id, links, timeout)
+	t.programs[p.Name] = true
+	j := newMembership(id, p.Links, p.Timeout)
 	j.member = m
 	return j, nil
 }
 
-// forget makes the program's name available again.
-func (m *Member) forget(program string) {
+// removeProgram makes the program's name available again.
+func (m *Member) removeProgram(program string) {
 	m.t.Lock()
 	defer m.t.Unlock()
 	delete(m.t.programs, program)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -45,7 +46,7 @@ func eachRank(t *testing.T, size int, fn func(w *sim.World, m *Member) error) {
 func begin(m *Member, name string) (*Member, error) {
 	t := &tree{cfg: m.t.cfg, nic: m.t.nic, params: [2]uint32{uint32(len(name))}, peers: make([]*link, len(m.t.peers))}
 	var err error
-	if t.job, err = m.New(name, 3, t, t.cfg.Timeout); err != nil {
+	if t.job, err = m.addProgram(joining.Program{Name: name, Version: 3, Links: t, Timeout: t.cfg.Timeout}); err != nil {
 		return nil, err
 	}
 	if err := t.join(context.Background()); err != nil {

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // program is a program on a Member that connects on first use.
-func program(m *job.Member) (*job.Job, error) {
-	j, err := m.New("Users", 1, nil, time.Second)
+func program(m *job.Member) (joining.Job, error) {
+	j, err := joining.On(joining.Program{Name: "Users", Version: 1, Timeout: time.Second}, m)
 	if err == nil {
 		j.OnUse(func() {})
 	}
@@ -32,7 +33,7 @@ func (w *world) await(m *job.Member, done func() bool) bool {
 }
 
 // allLeave reports whether the Member has said that all ranks leave.
-func allLeave(j *job.Job) bool {
+func allLeave(j joining.Job) bool {
 	for {
 		ev, ok := j.Next()
 		if !ok || ev.Rank < 0 {

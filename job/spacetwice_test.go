@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -64,7 +65,7 @@ func wantRefused(nic *vipl.NIC, addr ethertype.Addr, waits bool, id job.Identity
 		return err
 	}
 	defer vi.Close()
-	var b [job.HelloSize]byte
+	var b [joining.HelloSize]byte
 	hello := id.Hello([2]uint32{9, 9})
 	hello.Put(b[:])
 	if err := vi.Connect(bg, addr, b[:]); !errors.Is(err, vipl.ErrReject) || waits && !contains(err, "another run of job") {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 )
 
 // What ranks forward along their links: where each rank listens and the parameters of its program,
@@ -13,7 +14,7 @@ import (
 // rank answers when it has handled it and reposted the receive. So a link needs few receives,
 // whatever the number of reports, and several places share a message.
 
-// place is where a rank listens, with the parameters of its program for a Hello.
+// place is where a rank listens, with the parameters of its program for a hello.
 type place struct {
 	addr   ethertype.Addr
 	params [2]uint32
@@ -79,7 +80,7 @@ func (t *tree) pack(b []byte, p *link) (n int) {
 }
 
 // talks reports whether p is connected.
-func (p *link) talks() bool { return p.state == Greeting || p.state == Live }
+func (p *link) talks() bool { return p.state == joining.Greeting || p.state == joining.Live }
 
 // passAll calls pass for all links.
 func (t *tree) passAll() {

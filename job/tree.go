@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/channel"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -42,7 +43,9 @@ func (t *tree) begin(at ethertype.Addr) {
 }
 
 // dead reports whether a rank has failed.
-func (t *tree) dead(rank int) bool { return t.peers[rank] != nil && t.peers[rank].state == Dead }
+func (t *tree) dead(rank int) bool {
+	return t.peers[rank] != nil && t.peers[rank].state == joining.Dead
+}
 
 // attend makes the NIC handle messages of other ranks while the program computes.
 func (t *tree) attend() error {
@@ -120,7 +123,7 @@ func (t *tree) adopt(rank int) {
 // link requests a link from another rank, unless there is a link or an attempt.
 func (t *tree) link(rank int) {
 	p := t.peer(rank)
-	if p.VI != nil || p.state != Absent {
+	if p.VI != nil || p.state != joining.Absent {
 		return
 	}
 	vi, err := t.Open(rank, t.patience(rank))
@@ -174,7 +177,7 @@ func (t *tree) nextAbove(of int) int {
 func (t *tree) dialed() {
 	for i := 0; i < len(t.dialing); {
 		p := t.dialing[i]
-		if p.state != Absent || p.VI.State() != vipl.StateConnectPending {
+		if p.state != joining.Absent || p.VI.State() != vipl.StateConnectPending {
 			t.dialing = slices.Delete(t.dialing, i, i+1)
 			t.linkedWith(p)
 			i = 0 // the list may have changed
@@ -187,12 +190,12 @@ func (t *tree) dialed() {
 // linkedWith handles the end of an attempt to link. If it has failed, another one follows, unless
 // the other rank is dead.
 func (t *tree) linkedWith(p *link) {
-	if p.state != Absent {
+	if p.state != joining.Absent {
 		return
 	}
 	switch err := p.VI.ConnectDone(); {
 	case err == nil:
-		p.state = Live
+		p.state = joining.Live
 		t.pass(p)
 	case p.caller:
 		t.refused(p, err)
@@ -214,12 +217,12 @@ func (t *tree) refused(p *link, err error) {
 	if why := (*vipl.ConnError)(nil); errors.Is(err, vipl.ErrReject) && errors.As(err, &why) {
 		text = why.Detail
 	}
-	r, ends := ParseReport(text, t.job.Size)
+	r, ends := joining.ParseReport(text, t.job.Size)
 	switch {
 	case ends:
 		t.job.Hear(r, p.rank)
 		if r.Rank != p.rank || r.Twice() {
-			t.Fail(p.rank, lastWords(r.gaveUp()))
+			t.Fail(p.rank, lastWords(gaveUp(r)))
 		}
 	case refusal.IsBusy(err):
 		t.unlink(p)
@@ -252,10 +255,10 @@ func (t *tree) forgetLink(p *link) {
 // also requested one, the request of the lower rank takes precedence.
 func (t *tree) takeLink(req *vipl.Request, rank int) {
 	p := t.peer(rank)
-	if p.state == Absent && p.caller && rank < t.job.Rank {
+	if p.state == joining.Absent && p.caller && rank < t.job.Rank {
 		t.unlink(p)
 	}
-	if p.state != Absent || p.VI != nil {
+	if p.state != joining.Absent || p.VI != nil {
 		refusal.Busy(req)
 		return
 	}
@@ -322,7 +325,7 @@ func (t *tree) byes(p *link) leavers {
 // ranks below leave. Ranks that look for the root may have other links as well.
 func (t *tree) below() (count uint32, all bool) {
 	for _, p := range t.near {
-		if p.rank < t.job.Rank || p.state == Dead || t.nextAbove(p.rank) != t.job.Rank {
+		if p.rank < t.job.Rank || p.state == joining.Dead || t.nextAbove(p.rank) != t.job.Rank {
 			continue
 		}
 		if p.left.count == 0 || p.left.without != t.marks {
@@ -339,7 +342,7 @@ func (t *tree) part() {
 		return
 	}
 	if t.up >= 0 {
-		if p := t.peer(t.up); p.state != Left {
+		if p := t.peer(t.up); p.state != joining.Left {
 			t.pass(p)
 			return
 		}
@@ -348,9 +351,9 @@ func (t *tree) part() {
 	}
 	t.parted = true
 	for _, p := range t.near {
-		if p.rank > t.job.Rank && p.state == Live {
+		if p.rank > t.job.Rank && p.state == joining.Live {
 			t.say(p, sayBye, nil)
-			p.state = Left
+			p.state = joining.Left
 		}
 	}
 	t.events.left()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -24,7 +25,7 @@ const (
 func (m *meeting) claimants(rank int) ([]ethertype.Addr, error) {
 	ctx, cancel := m.nic.WithTimeout(m.ctx, lookForRival)
 	defer cancel()
-	found, err := m.nic.LookupAll(ctx, m.Address(rank))
+	found, err := m.nic.LookupAll(ctx, m.address(rank))
 	if err != nil && !m.over() {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 		return
 	}
 	defer vi.Close()
-	if vi.ConnectStart(rival, m.hello()) == nil {
+	if vi.ConnectStart(rival, m.Hello()) == nil {
 		m.connected(vi)
 	}
 }
@@ -86,6 +87,6 @@ func (m *meeting) contested(req *vipl.Request, rank uint32) error {
 		m.refuse(req, m.taken(rank))
 		return nil
 	}
-	req.Reject(Report{Rank: int(rank), First: found[0], Second: found[1]}.String())
+	req.Reject(joining.Report{Rank: int(rank), First: found[0], Second: found[1]}.String())
 	return m.isTwice(int(rank), found[0], found[1])
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -24,7 +25,7 @@ func fakeRank(j *testJob, nic *vipl.NIC, rank int, handle func(n int, req *vipl.
 	if err != nil {
 		return err
 	}
-	p, err := m.New("MPLite", mplite.WireVersion, nil, time.Second)
+	p, err := joining.On(joining.Program{Name: "MPLite", Version: mplite.WireVersion, Timeout: time.Second}, m)
 	if err != nil {
 		return err
 	}

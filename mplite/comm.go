@@ -95,7 +95,7 @@ func (c *Comm) Size() int { return len(c.group) }
 func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
 
 // Job returns the job's name.
-func (c *Comm) Job() string { return c.w.job.Identity.Job }
+func (c *Comm) Job() string { return c.w.cfg.Job }
 
 // NIC returns the NIC that carries the rank's messages, for its counters. It is nil for a job of
 // one rank without a NIC.
@@ -135,7 +135,7 @@ func (c *Comm) Free() error {
 
 // String returns a human-readable description of c.
 func (c *Comm) String() string {
-	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job.Identity.Job)
+	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.cfg.Job)
 }
 
 // peer returns another rank of c; nil if that is this rank.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
-	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -104,7 +104,7 @@ func (c Config) fromEnvironment() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	if err := seam.CompleteRank(&c.Config); err != nil {
+	if err := joining.Complete(&c.Config); err != nil {
 		return c, fmt.Errorf("mplite: init: %w: %w", ErrArgument, err)
 	}
 	return c, nil

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/internal/joining"
 )
 
 // Dead ranks. This rank regards another rank as dead when the connection to it breaks
@@ -61,13 +61,13 @@ func (p *peer) fail(err error) {
 // told handles another rank's report that rank is dead. why is the reported cause.
 func (p *peer) told(rank int, why []byte) {
 	w := p.w
-	r, ok := job.ParseReport(string(why), w.size)
+	r, ok := joining.ParseReport(string(why), w.size)
 	switch {
 	case rank < 0 || rank >= w.size:
 		w.stats.Strays++
 		return
 	case !ok || r.Rank != rank:
-		r = job.Report{Rank: rank, Why: "the cause is unknown"}
+		r = joining.Report{Rank: rank, Why: "the cause is unknown"}
 	}
 	if !r.Twice() && r.Rank == w.rank {
 		w.stats.Strays++
@@ -228,17 +228,18 @@ func (w *world) unaccepted() error {
 
 // duplicate ends the job for this rank, because two processes claim one rank of the job,
 // and notifies all others.
-func (w *world) duplicate(err *DuplicateError) {
+func (w *world) duplicate(err error) {
 	if w.fatal == nil {
-		w.cfg.Logger.Warn("rank is there twice", "rank", err.Rank, "first", err.First, "second", err.Second)
-		w.sayAll(w.job.ReportOf(err))
+		twice := w.job.ReportOf(err)
+		w.cfg.Logger.Warn("rank is there twice", "rank", twice.Rank, "first", twice.First, "second", twice.Second)
+		w.sayAll(twice)
 	}
 	w.shutdown(err)
 }
 
 // sayAll sends the report to every rank that this rank is connected with. With OnUse the Member also
 // reports to all ranks, but on another path: later messages of this rank may overtake that report.
-func (w *world) sayAll(r job.Report) {
+func (w *world) sayAll(r joining.Report) {
 	for _, p := range w.peers {
 		if p != nil && p.state != peerAbsent && (p.rank != r.Rank || r.Twice()) {
 			p.say(control{kind: kindFail, tag: int32(r.Rank), body: []byte(r.String())})

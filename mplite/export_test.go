@@ -244,8 +244,7 @@ func Landings(c *Comm) int { return c.w.landings }
 func Hello(job string, rank, size int) []byte {
 	w := &world{rank: rank, size: size}
 	w.job, _ = newJob(w, job)
-	b := w.hello()
-	return b[:]
+	return w.job.Hello()
 }
 
 // ClearedTo returns where a peer writes the message that r receives.

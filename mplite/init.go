@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/internal/seam"
-	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -40,7 +41,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 		cfg = &Config{}
 	}
 	if cfg.Size == 0 && cfg.Member == nil {
-		seam.SayAlone("mplite")
+		joining.SayAlone("mplite")
 	}
 	asked, err := cfg.fromEnvironment()
 	if err != nil {
@@ -81,7 +82,7 @@ func Open(ctx context.Context, cfg *Config) (*Comm, error) { return Init(ctx, cf
 // join opens the NIC, unless one is given, and connects with the other ranks.
 func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
-	if w.nic, w.own, err = seam.OpenRankNIC(ctx, &cfg.Config); err != nil {
+	if w.nic, w.own, err = joining.OpenNIC(ctx, &cfg.Config); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
@@ -178,7 +179,7 @@ func (c *Comm) Close() (err error) {
 // leave notifies every rank that this rank leaves. Then it waits, for at most
 // Config.Timeout, until all ranks have sent the same notice, writes in either direction
 // have ended, and everything sent has been acknowledged. The very last acknowledgement
-// may be lost, with no rank left to repeat it (see job.Job.AwaitAcks). leave does not
+// may be lost, with no rank left to repeat it (see joining.Job.AwaitAcks). leave does not
 // wait for ranks that fail meanwhile.
 func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
@@ -307,7 +308,7 @@ func (c *Comm) Abort(code int) {
 	}
 	exit := w.cfg.Exit
 	w.mu.Unlock()
-	exit(job.ExitCode(code))
+	exit(pmi.ExitCode(code))
 }
 
 // wireVersion changes with the format of a hello or a message, with the messages that a collective
@@ -319,22 +320,20 @@ const program = "MPLite"
 
 // newJob returns w's membership in the job of that name, or in the run of the process's
 // member. Without a member, rank 0 draws the run's nonce and sends it to the other ranks.
-func newJob(w *world, name string) (*job.Job, error) {
+func newJob(w *world, name string) (joining.Job, error) {
 	if m := w.cfg.Member; m != nil {
-		return m.New(program, wireVersion, links{w}, w.cfg.Timeout)
+		return joining.On(w.program(), m)
 	}
-	id := job.Identity{Job: name, Rank: w.rank, Size: w.size, Program: program, Version: wireVersion}
-	return job.New(id, links{w}, w.cfg.Timeout), nil
+	return joining.New(w.program(), name, w.rank, w.size), nil
 }
 
-// hello returns this rank's hello: the payload bytes that a receive buffer of this rank
+// program describes this package to package job.
+func (w *world) program() joining.Program {
+	return joining.Program{Name: program, Version: wireVersion, Links: links{w}, Timeout: w.cfg.Timeout}
+}
+
+// params returns the values of this rank's hello: the payload bytes that a receive buffer of this rank
 // holds, and the number of buffers that the peer may fill with data messages.
-func (w *world) hello() (b [job.HelloSize]byte) {
-	mine := w.job.Hello(w.params())
-	mine.Put(b[:])
-	return b
-}
-
 func (w *world) params() [2]uint32 { return [2]uint32{uint32(w.cfg.EagerSize), uint32(w.cfg.Credits)} }
 
 // links is the world as package job sees it: the connections with the other ranks.
@@ -344,10 +343,10 @@ type links struct{ w *world }
 func (l links) Lock()                          { l.w.mu.Lock() }
 func (l links) Unlock()                        { l.w.mu.Unlock() }
 func (l links) Step(ctx context.Context) error { return l.w.step(ctx) }
-func (l links) State(rank int) job.State       { return job.State(l.w.peers[rank].state) }
+func (l links) State(rank int) joining.State   { return joining.State(l.w.peers[rank].state) }
 func (l links) Greet(rank int)                 { l.w.peers[rank].greet() }
-func (l links) Tell(r job.Report)              { l.w.sayAll(r) }
-func (l links) End(err *DuplicateError)        { l.w.duplicate(err) }
+func (l links) Tell(r joining.Report)          { l.w.sayAll(r) }
+func (l links) End(err error)                  { l.w.duplicate(err) }
 func (l links) Params() [2]uint32              { return l.w.params() }
 
 // Open makes the VI and the buffers of a rank.
@@ -415,8 +414,8 @@ func (p *peer) greeted(body []byte) {
 		p.fail(errGarbled)
 		return
 	}
-	m, err := w.job.Greeted(p.rank, body)
-	eager, credits := m.Params[0], m.Params[1]
+	params, err := w.job.Greeted(p.rank, body)
+	eager, credits := params[0], params[1]
 	if err == nil && (credits < 2 || eager < 64) {
 		err = errGarbled
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/channel"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/refusal"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -108,7 +109,7 @@ func (w *world) joinOnUse(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	j, err := w.member.New(program, wireVersion, links{w}, w.cfg.Timeout)
+	j, err := joining.On(w.program(), w.member)
 	if err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
@@ -140,7 +141,7 @@ func (w *world) see() {
 }
 
 // died handles the failure of a rank, as reported by the Member.
-func (w *world) died(ev *job.Event) {
+func (w *world) died(ev *joining.Event) {
 	_, code, aborted := strings.Cut(ev.Err.Error(), wordAbort)
 	if n, err := strconv.Atoi(code); aborted && err == nil {
 		w.shutdown(&AbortError{Rank: ev.Rank, Code: n})
@@ -196,7 +197,7 @@ func (p *peer) reset() {
 }
 
 // accept handles the request of a rank for a connection.
-func (w *world) accept(ev *job.Event) {
+func (w *world) accept(ev *joining.Event) {
 	p := w.peer(ev.Rank)
 	switch {
 	case w.fatal != nil:
@@ -287,7 +288,7 @@ func (w *world) attemptFor() time.Duration { return max(2*w.cfg.PeerTimeout, tim
 // that rank.
 func (p *peer) leftBecause(text string) bool {
 	w := p.w
-	r, ok := job.ParseReport(text, w.size)
+	r, ok := joining.ParseReport(text, w.size)
 	if !ok || r.Twice() || r.Rank == w.rank || r.Rank == p.rank {
 		return false
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/channel"
 	"github.com/bobnet-go/bobnet/internal/fifo"
-	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -13,11 +13,11 @@ import (
 type peerState uint8
 
 const (
-	peerAbsent   = peerState(job.Absent)   // not connected
-	peerGreeting = peerState(job.Greeting) // connected, no hello from it yet
-	peerLive     = peerState(job.Live)
-	peerDead     = peerState(job.Dead) // err says why
-	peerLeft     = peerState(job.Left) // it has finalized
+	peerAbsent   = peerState(joining.Absent)   // not connected
+	peerGreeting = peerState(joining.Greeting) // connected, no hello from it yet
+	peerLive     = peerState(joining.Live)
+	peerDead     = peerState(joining.Dead) // err says why
+	peerLeft     = peerState(joining.Left) // it has finalized
 )
 
 // peer is another rank, as this rank sees it.
@@ -88,7 +88,7 @@ func (p *peer) init(connect time.Duration) error {
 	}
 	return channel.Open(&p.Channel, &channel.Config{
 		NIC: w.nic, CQ: w.cq.CQ, Context: p, Private: true, Sparse: w.onUse, Sends: cfg.Credits,
-		Size: headerSize + callSize + (max(cfg.EagerSize, job.ReportMax)+7)&^7,
+		Size: headerSize + callSize + (max(cfg.EagerSize, joining.ReportMax)+7)&^7,
 		Attributes: vipl.Attributes{
 			EnableRDMAWrite: true,
 			QueueDepth:      cfg.Credits + controlCredits + maxWrites,
@@ -279,8 +279,7 @@ func (p *peer) sendControl(c control) {
 		c.target.put(body[:])
 		p.post(&h, body[:])
 	case kindHello:
-		mine := p.w.hello()
-		p.post(&h, mine[:])
+		p.post(&h, p.w.job.Hello())
 	case kindFail:
 		p.post(&h, c.body)
 	default:

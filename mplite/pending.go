@@ -82,7 +82,7 @@ func (c *Comm) Pending() Pending {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := Pending{Job: w.job.Identity.Job, Rank: w.rank, Size: w.size, NumUnexpected: w.match.waiting, Following: w.waiting}
+	s := Pending{Job: w.cfg.Job, Rank: w.rank, Size: w.size, NumUnexpected: w.match.waiting, Following: w.waiting}
 	if w.cq != nil && w.waiting > 0 {
 		s.Leading, s.Following = true, w.waiting-1
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
@@ -21,8 +22,8 @@ type world struct {
 	nic      *vipl.NIC
 	own      bool // we opened nic
 	cq       *seam.Queue
-	job      *job.Job // finds the other ranks
-	rank     int      // this rank's number, as in job
+	job      joining.Job // finds the other ranks
+	rank     int         // this rank's number, as in job
 	size     int
 	maxWrite int
 	order    uint8                 // flagBig if programs here have big-endian numbers

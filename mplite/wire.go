@@ -1,6 +1,8 @@
 package mplite
 
-import "github.com/bobnet-go/bobnet/job"
+import (
+	"github.com/bobnet-go/bobnet/internal/joining"
+)
 
 import "encoding/binary"
 
@@ -144,9 +146,9 @@ func (h *header) valid(payload int) bool {
 	case kindLand:
 		return h.size <= landMax && payload == targetSize
 	case kindHello:
-		return payload == job.HelloSize
+		return payload == joining.HelloSize
 	case kindFail:
-		return payload <= job.ReportMax
+		return payload <= joining.ReportMax
 	case kindAsk:
 		return h.tag >= 0 && payload == askSize
 	case kindDiffer:

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
-	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 )
 
@@ -75,7 +75,7 @@ func (c Config) complete() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	err := seam.CompleteRank(&c.Config)
+	err := joining.Complete(&c.Config)
 	if err != nil {
 		return c, fmt.Errorf("%w: start: %w", ErrArgument, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
-	"github.com/bobnet-go/bobnet/internal/seam"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -35,7 +35,7 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 		cfg = &Config{}
 	}
 	if cfg.Size == 0 && cfg.Member == nil {
-		seam.SayAlone("splitc")
+		joining.SayAlone("splitc")
 	}
 	c, err := cfg.complete()
 	if err != nil {
@@ -149,7 +149,7 @@ func (w *World) join(ctx context.Context) (err error) {
 		return nil
 	}
 	rank := w.cfg.Config
-	if w.nic, w.own, err = seam.OpenRankNIC(ctx, &rank); err != nil {
+	if w.nic, w.own, err = joining.OpenNIC(ctx, &rank); err != nil {
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	rank.NIC = w.nic

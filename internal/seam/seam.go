@@ -1,4 +1,4 @@
-// Package seam holds what packages vipl and job offer to Bobnet's other packages, but not to users.
+// Package seam holds what package vipl offers to Bobnet's other packages, but not to users.
 package seam
 
 import (
@@ -49,19 +49,3 @@ func AnnounceName(nic *vipl.NIC, name string) { hook.Announce(nic, name) }
 func AwaitName(ctx context.Context, nic *vipl.NIC, name string, quiet time.Duration) (ethertype.Addr, error) {
 	return hook.Await(ctx, nic, name, quiet)
 }
-
-// SayAlone reports on stderr that this process is a job of one rank, unless a launcher started it
-// (job.FindPlace): a user who started several processes wanted something else. Only the first call in
-// a process prints. Package job sets SayAlone, so each caller imports that package, too.
-var SayAlone func(program string)
-
-// What packages with ranks do with the *job.Config that their own Config embeds. Package job sets
-// these functions; cfg is any because job imports this package.
-var (
-	// CompleteRank sets fields of cfg that are zero to what the environment or a launcher says, or
-	// to their defaults, and says what is wrong with cfg.
-	CompleteRank func(cfg any) error
-	// OpenRankNIC returns the NIC to use. If own is true, it has opened the NIC, and the caller
-	// closes it. ctx bounds the call alone.
-	OpenRankNIC func(ctx context.Context, cfg any) (nic *vipl.NIC, own bool, err error)
-)
