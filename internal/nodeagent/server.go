@@ -113,7 +113,9 @@ func listen(path string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("node agent: %w: another agent serves at %s (stop it, or choose another path)", unix.EADDRINUSE, path)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-		os.Remove(path)
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("node agent: a dead agent's socket is in the way: %w (remove it, or choose another path)", err)
+		}
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

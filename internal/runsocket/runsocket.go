@@ -10,8 +10,9 @@
 // Resources of the host, such as blocks of ports, have abstract names, unless a user without
 // privileges has taken such a name: see Name.
 //
-// Several network namespaces share the directory, and each has its own servers. So the path of a
-// file contains the number of the namespace.
+// Several network namespaces can share /run, and each has its own servers. So each namespace has its
+// own directory below /run/bobnet (see namespace). When a namespace has ended, the next server of
+// root that starts removes its directory.
 package runsocket
 
 import (
@@ -22,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,12 +37,47 @@ func Abstract(name string) string { return "@bobnet/" + name }
 
 // path returns the file of a server of root in the network namespace of the calling thread.
 func path(name string) (string, error) {
+	ns, err := namespace()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(directory, ns, strings.ReplaceAll(name, "/", "-")+".sock"), nil
+}
+
+// namespace returns the name of the directory of the calling thread's network namespace. No other namespace
+// gets that name, not even after this one has ended: the kernel does not use a cookie twice before the next
+// boot, and the name contains the ID of the boot. The kernel reuses the inodes of namespaces, so an inode
+// serves only where there are no cookies (before Linux 5.14). A dead namespace's directory then passes for
+// that of the new one, which does no harm: sockets without a process do not count.
+func namespace() (string, error) {
+	boot, err := bootID()
+	if err != nil {
+		return "", err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil {
+		return fmt.Sprintf("net-%s-%x", boot, cookie), nil
+	}
 	var ns unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &ns); err != nil {
-		return "", &os.PathError{Op: "stat", Path: "/proc/thread-self/ns/net", Err: err}
+		return "", pathError("stat", "/proc/thread-self/ns/net", err)
 	}
-	return filepath.Join(directory, fmt.Sprintf("net-%d", ns.Ino), strings.ReplaceAll(name, "/", "-")+".sock"), nil
+	return fmt.Sprintf("net-%s-inode-%d", boot, ns.Ino), nil
 }
+
+// bootID returns the first 32 bits of the ID of the boot: a socket's name must be short.
+var bootID = sync.OnceValues(func() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	first, _, _ := strings.Cut(string(id), "-")
+	return first, nil
+})
 
 // Listen listens as the server of a name, in the network namespace of the calling thread. network
 // is the kind of socket, such as "unix". The error wraps EADDRINUSE if such a server is running.
@@ -48,12 +85,14 @@ func path(name string) (string, error) {
 func Listen(network, name string) (*net.UnixListener, error) {
 	if os.Geteuid() == 0 {
 		file, err := path(name)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			var l *net.UnixListener
+			if l, err = listenFile(network, file); err == nil {
+				return l, nil
+			}
 		}
-		l, err := listenFile(network, file)
-		if err == nil || !unwritable(err) {
-			return l, err
+		if !unwritable(err) {
+			return nil, err
 		}
 	}
 	return net.ListenUnix(network, &net.UnixAddr{Name: Abstract(name), Net: network})
@@ -61,23 +100,39 @@ func Listen(network, name string) (*net.UnixListener, error) {
 
 // Directory creates a directory for the sockets of a server of root, for the network namespace of
 // the calling thread. Only root can create files there. Directory returns "" for other users, and
-// if /run cannot be written.
+// if this process cannot write /run/bobnet.
 func Directory(name string) (string, error) {
-	file, err := path(name)
-	if err != nil || os.Geteuid() != 0 {
-		return "", err
-	}
-	dir := strings.TrimSuffix(file, ".sock")
-	if err := makeDir(dir); err != nil && !unwritable(err) {
-		return "", err
-	} else if err != nil {
+	if os.Geteuid() != 0 {
 		return "", nil
 	}
-	return dir, nil
+	file, err := path(name)
+	dir := strings.TrimSuffix(file, ".sock")
+	if err == nil {
+		err = makeDirLocked(dir)
+	}
+	switch {
+	case err == nil:
+		return dir, nil
+	case unwritable(err):
+		return "", nil
+	}
+	return "", err
+}
+
+// makeDirLocked creates a directory in the directory of a namespace. The lock prevents prune from
+// removing the namespace's directory before the server uses it.
+func makeDirLocked(dir string) error {
+	unlock, err := lock(filepath.Dir(dir), lockPatience)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return makeDir(dir)
 }
 
 // unwritable reports whether err means that this process cannot write the directory, for example
-// because it is root only in a user namespace or container.
+// because it is root only in a user namespace or container, or because another user owns the
+// directory.
 func unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist)
 }
@@ -111,12 +166,13 @@ func listenFile(network, file string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// makeDir creates a directory below the directory of root's sockets. It makes the directory
-// readable for all users, whatever the umask. Otherwise clients would not find root's sockets, and
-// would use those of other users instead.
+// makeDir creates a directory below the directory of root's sockets, unless this process can already
+// write to it. It makes the directory readable for all users, whatever the umask. Otherwise clients
+// would not find root's sockets, and would use those of other users instead.
 func makeDir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
+	err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return pathError("access", dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -127,6 +183,13 @@ func makeDir(dir string) error {
 		}
 	}
 	return nil
+}
+
+func pathError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: path, Err: err}
 }
 
 // lockPatience is the maximum time to wait for the lock of a directory. A stopped process may hold

@@ -1,11 +1,15 @@
 package runsocket
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -199,5 +203,162 @@ func TestUmask(t *testing.T) {
 		if info, err := os.Lstat(at); err != nil || info.Mode().Perm()&0o005 != 0o005 && info.IsDir() || info.Mode().Perm()&0o006 != 0o006 && !info.IsDir() {
 			t.Errorf("%s: %v, %v", at, info.Mode(), err)
 		}
+	}
+}
+
+// TestNamespaces: two network namespaces have different directories, and the threads of one have the same.
+func TestNamespaces(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to make namespaces")
+	}
+	own, err := namespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := namespace(); err != nil || again != own {
+		t.Errorf("%s, then %s, %v", own, again, err)
+	}
+	seen := map[string]bool{own: true}
+	for range 3 {
+		other := startTenant(t, t.TempDir())
+		if ns := filepath.Base(other.dir); seen[ns] {
+			t.Errorf("two namespaces are called %s", ns)
+		} else {
+			seen[ns] = true
+		}
+		other.finish(t)
+	}
+}
+
+// TestLeftByRoot: what root's dead servers have left under the very names that a user's servers would have
+// there, in a network namespace of the user's own, does not keep the user's servers from running, nor
+// programs from finding them.
+func TestLeftByRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to leave files that a user cannot remove")
+	}
+	for name, leave := range map[string]func(dir string) error{
+		"nothing":      func(string) error { return nil },
+		"an empty one": func(dir string) error { return os.Mkdir(dir, 0o755) },
+		"dead sockets": func(dir string) error {
+			ports := filepath.Join(dir, tenantPorts)
+			if err := os.MkdirAll(ports, 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, ".lock"), nil, 0o600); err != nil {
+				return err
+			}
+			for _, file := range []string{filepath.Join(dir, tenantServer+".sock"), filepath.Join(ports, "1")} {
+				l, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})
+				if err != nil {
+					return err
+				}
+				l.SetUnlinkOnClose(false) // as if it were killed
+				if err := errors.Join(l.Close(), os.Chmod(file, 0o666)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if err := os.Chmod(filepath.Dir(root), 0o755); err != nil { // users may look into /run
+				t.Fatal(err)
+			}
+			c := startTenant(t, root)
+			if err := leave(c.dir); err != nil {
+				t.Fatal(err)
+			}
+			c.finish(t)
+		})
+	}
+}
+
+const (
+	tenantEnv    = "RUNSOCKET_TENANT" // holds the directory of root's sockets
+	tenantServer = "card-1"
+	tenantPorts  = "ports-card-1"
+)
+
+// tenant is a process of a user without rights, who is root in a user namespace with a network namespace.
+type tenant struct {
+	dir string // that of its network namespace
+	cmd *exec.Cmd
+	in  interface{ Close() error }
+	out *bufio.Reader
+}
+
+// startTenant starts a tenant that waits for finish.
+func startTenant(t *testing.T, root string) *tenant {
+	t.Helper()
+	c := &tenant{cmd: exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestTenant$")}
+	c.cmd.Env = append(os.Environ(), tenantEnv+"="+root)
+	c.cmd.Stderr = os.Stderr
+	const uid = 4321
+	id := []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UidMappings: id, GidMappings: id,
+		Credential: &syscall.Credential{}}
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err == nil {
+		err = c.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.in, c.out = in, bufio.NewReader(out)
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.dir = strings.TrimSpace(line)
+	return c
+}
+
+// finish lets the tenant go on, and waits for it.
+func (c *tenant) finish(t *testing.T) {
+	t.Helper()
+	c.in.Close()
+	var said strings.Builder
+	c.out.WriteTo(&said)
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("the tenant: %v\n%s", err, said.String())
+	}
+}
+
+// TestTenant is what a tenant does.
+func TestTenant(t *testing.T) {
+	if directory = os.Getenv(tenantEnv); directory == "" {
+		t.Skip("no tenant")
+	}
+	ns, err := namespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(filepath.Join(directory, ns))
+	os.Stdin.Read(make([]byte, 1))
+	if dir, err := Directory(strings.ReplaceAll(tenantPorts, "-", "/")); dir != "" || err != nil {
+		t.Errorf("a directory to write: %q, %v", dir, err)
+	}
+	l, err := Listen("unix", strings.ReplaceAll(tenantServer, "-", "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := Dial("unix", strings.ReplaceAll(tenantServer, "-", "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	name := NameOf("@bobnet/" + tenantServer + "/1")
+	if file, err := name.Bind(stream(t), nil); file || err != nil {
+		t.Errorf("a name: file %v, %v", file, err)
+	}
+	if err := name.TryFile(stream(t)); !unwritable(err) {
+		t.Errorf("a file: %v", err)
 	}
 }
