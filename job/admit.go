@@ -145,8 +145,8 @@ func (m *meeting) admit(req *vipl.Request) error {
 	if err == nil && int(h.Rank) < m.Rank {
 		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.Rank)
 	}
-	if err == nil && m.tree && above(int(h.Rank)) != m.Rank {
-		err = fmt.Errorf("rank %d does not ask rank %d: it asks rank %d", h.Rank, m.Rank, above(int(h.Rank)))
+	if err == nil && m.tree && m.above(int(h.Rank)) != m.Rank {
+		err = fmt.Errorf("rank %d does not ask rank %d: it asks rank %d", h.Rank, m.Rank, m.above(int(h.Rank)))
 	}
 	if err != nil {
 		m.refuse(req, err)

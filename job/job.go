@@ -81,7 +81,7 @@ var errGarbled = errors.New("it sent a malformed message")
 // first returns the rank that sends the nonce to this one: rank 0, or in a tree the rank above.
 func (id *Identity) first() int {
 	if id.tree && id.Rank > 0 {
-		return above(id.Rank)
+		return id.above(id.Rank)
 	}
 	return 0
 }

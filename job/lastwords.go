@@ -128,7 +128,7 @@ func (m *meeting) tellLate(r joining.Report) {
 	defer cancel()
 	untold := map[int]bool{}
 	for rank := range m.Size {
-		if rank != m.Rank && !m.said[rank] && (!m.tree || rank > 0 && above(rank) == m.Rank) {
+		if rank != m.Rank && !m.said[rank] && (!m.tree || rank > 0 && m.above(rank) == m.Rank) {
 			untold[rank] = true
 		}
 	}

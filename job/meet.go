@@ -115,7 +115,7 @@ func (j *membership) open(cq *vipl.CQ) (err error) {
 // lower returns the ranks that this one asks for a connection, in ascending order.
 func (m *meeting) lower() (ranks []int) {
 	if m.tree && m.Rank > 0 {
-		return []int{above(m.Rank)}
+		return []int{m.above(m.Rank)}
 	}
 	for rank := range m.Rank {
 		ranks = append(ranks, rank)
@@ -292,7 +292,7 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 // and all ranks receive each such question. A rank announces itself when it knows the rank above, so that not all
 // announce themselves at the same instant.
 func (m *meeting) announce() {
-	if m.tree && !m.announced && fanOut*m.Rank+1 < m.Size {
+	if m.tree && !m.announced && m.fanOut()*m.Rank+1 < m.Size {
 		seam.AnnounceName(m.nic, m.address(m.Rank))
 	}
 	m.announced = true

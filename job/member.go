@@ -16,7 +16,7 @@ import (
 
 // Member is the membership of a rank in a job whose ranks have all joined. It is for programs whose
 // connections between ranks are made later, or not at all. It keeps a small VI to each neighbour in a
-// tree of all ranks, at most five. Along the tree the ranks forward reports of a failed rank and its
+// tree of all ranks: at most five, and in a job of more than 256 ranks at most 17. Along the tree the ranks forward reports of a failed rank and its
 // reason. The job fails as a whole: after the first failure only Fail and Leave are useful.
 //
 // One goroutine at a time may use a Member. Others may use its NIC.

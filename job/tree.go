@@ -23,16 +23,30 @@ import (
 // above it, then request links from each other (repair), so each side also detects if the other has
 // died. If no rank above lives, the lowest living rank is the root.
 
-// fanOut is the number of ranks directly below a rank.
-const fanOut = 4
+// The number of ranks directly below a rank, in jobs of up to manyRanks ranks and in larger jobs. Each
+// rank that has ranks below it broadcasts where it is, and each such broadcast wakes all ranks. So a
+// larger job has fewer such ranks. A smaller job has few links on each rank.
+const (
+	fanOutFew  = 4
+	fanOutMany = 16
+	manyRanks  = 256
+)
+
+// fanOut returns the number of ranks directly below a rank.
+func (id *Identity) fanOut() int {
+	if id.Size > manyRanks {
+		return fanOutMany
+	}
+	return fanOutFew
+}
 
 // above returns the rank above another one, which is not 0.
-func above(rank int) int { return (rank - 1) / fanOut }
+func (id *Identity) above(rank int) int { return (rank - 1) / id.fanOut() }
 
 // linked reports whether the tree initially links this rank with another one.
 func (t *tree) linked(rank int) bool {
 	me := t.job.Rank
-	return me > 0 && above(me) == rank || rank > 0 && above(rank) == me
+	return me > 0 && t.job.above(me) == rank || rank > 0 && t.job.above(rank) == me
 }
 
 // begin records where this rank listens.
@@ -110,7 +124,8 @@ func (t *tree) seek() {
 // adopt links this rank with the ranks below another one. It replaces a dead rank by the ranks
 // below it.
 func (t *tree) adopt(rank int) {
-	for child := fanOut*rank + 1; child <= fanOut*rank+fanOut && child < t.job.Size; child++ {
+	first := t.job.fanOut()*rank + 1
+	for child := first; child < min(first+t.job.fanOut(), t.job.Size); child++ {
 		switch {
 		case t.dead(child):
 			t.adopt(child)
@@ -161,7 +176,7 @@ func (t *tree) patience(rank int) time.Duration {
 // nextAbove returns the living rank that should be above another one, or -1 if there is none.
 func (t *tree) nextAbove(of int) int {
 	for rank := of; rank > 0; {
-		if rank = above(rank); !t.dead(rank) {
+		if rank = t.job.above(rank); !t.dead(rank) {
 			return rank
 		}
 	}

@@ -14,7 +14,11 @@ import (
 // loses frames, too; each knows where all are and what they tell of themselves; and no rank
 // has left before the last one leaves.
 func TestTree(t *testing.T) {
-	for _, size := range []int{2, 5, 6, 22} {
+	for _, size := range []int{2, 5, 6, 22, 300} {
+		most := 5
+		if size > 256 {
+			most = 17
+		}
 		seeds(t, 4, func(seed uint64) error {
 			w := newWorld(size, sim.Options{Seed: seed, Loss: 0.02, Reorder: 0.1})
 			newSpace(t, w)
@@ -25,8 +29,8 @@ func TestTree(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if n := len(nic.Snapshot().VIs); n > 5 {
-						return fmt.Errorf("%d VIs, want 5 at the most", n)
+					if n := len(nic.Snapshot().VIs); n > most {
+						return fmt.Errorf("%d VIs, want %d at the most", n, most)
 					}
 					for other := range size {
 						if other != rank && (m.Params(other) != [2]uint32{uint32(other), 7} || m.Addr(other).MAC != w.stations[other].Info().MAC) {
@@ -52,8 +56,10 @@ func TestTree(t *testing.T) {
 // all others learn which and why, although the ranks within the tree compute and ask for
 // nothing.
 func TestTreeFailure(t *testing.T) {
-	const size, inner = 22, 6 // the others have nobody below them
-	for _, victim := range []int{0, 1, 5, 21} {
+	for _, c := range []struct{ victim, size, inner int }{ // from inner on, ranks have nobody below them
+		{0, 22, 6}, {1, 22, 6}, {5, 22, 6}, {21, 22, 6}, {0, 300, 19}, {3, 300, 19},
+	} {
+		victim, size, inner := c.victim, c.size, c.inner
 		for how, words := range map[string]string{"killed": "", "closed": "", "reason": "it gave up: no more memory"} {
 			seeds(t, 2, func(seed uint64) error {
 				w := newWorld(size, sim.Options{Seed: seed, Loss: 0.02})
@@ -65,7 +71,7 @@ func TestTreeFailure(t *testing.T) {
 						case err != nil:
 							return err
 						case rank == victim:
-							w.Sleep(100 * time.Millisecond)
+							computeFor(nic, time.Duration(size)*2*time.Millisecond) // until all have joined
 							if how == "killed" {
 								w.Kill(w.stations[victim])
 							} else if how == "reason" {

@@ -313,7 +313,7 @@ func (c *Comm) Abort(code int) {
 
 // wireVersion changes with the format of a hello or a message, with the messages that a collective
 // sends, and with the messages of package job between ranks.
-const wireVersion = 12
+const wireVersion = 13
 
 // program is what job's errors and names call this package.
 const program = "MPLite"

@@ -19,7 +19,7 @@ import (
 )
 
 // version is the version of the protocol between processes, that of package job included.
-const version = 6
+const version = 7
 
 // logFlush is how long the end waits for the logger's handler to finish the last lines.
 const logFlush = 100 * time.Millisecond
