@@ -282,6 +282,8 @@ func (s *Sender) expire(now int64) error {
 	r := &s.rec
 	switch {
 	case s.out.n == 0: // no answer can arrive, because no frame is in flight
+	case !r.timeout && s.probeLater(now):
+		return nil
 	case !r.timeout:
 		r.probes++
 		r.due, r.dueSeq = causeProbe, s.full(s.out.tail)
@@ -305,6 +307,17 @@ func (s *Sender) expire(now int64) error {
 	}
 	s.arm(now)
 	return nil
+}
+
+// probeLater postpones the first probe if the newest frame in flight was sent after the timer was set: its acknowledgement
+// is not late yet (RFC 8985, section 7.2). Sending many frames can take longer than a round trip.
+func (s *Sender) probeLater(now int64) bool {
+	due := s.ring.at(s.full(s.out.tail)).sentAt + s.probeAfter()<<s.rec.doubt
+	if s.rec.probes > 0 || now >= due {
+		return false
+	}
+	s.rec.timeoutAt = due
+	return true
 }
 
 // sendMore lets further frames accompany a probe, or the frame of a timeout, if many frames are

@@ -99,6 +99,30 @@ func TestStoryLostTwice(t *testing.T) {
 		`)
 }
 
+// The time to a tail probe runs from the newest frame in flight, although the first one set the timer.
+func TestStoryProbeAfterNewest(t *testing.T) {
+	story(t, nil, 0, `
+		0us push 4
+		    0ns send 0 1 2 3
+		20us ack 4
+		100us push 1
+		    100us send 4
+		400us push 1
+		    400us send 5
+		    750us again 5
+		770us ack 4 sack 5
+		    770us again 4
+		790us ack 6
+		800us push 1
+		    800us send 6
+		1100us push 1
+		    1100us send 7
+		1200us ack 8
+		1900us count
+		    1900us sent 8, fast 1, probes 1, cuts 1
+		`)
+}
+
 // When the tail is lost, nothing later can tell: a probe does.
 func TestStoryTailProbe(t *testing.T) {
 	story(t, nil, 0, `
