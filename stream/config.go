@@ -39,7 +39,7 @@ type Config struct {
 	// 2 MiB; 0 means 540 KiB. Each stream allocates that much.
 	ReadBuffer int
 	// WriteBuffer is how many bytes Write may buffer until they are acknowledged: 4 KiB to 2 MiB; 0
-	// means 256 KiB. Longer writes are sent without a copy.
+	// means 256 KiB. Longer writes, and all writes above 128 KiB, are sent without a copy.
 	WriteBuffer int
 	// PeerTimeout is how long a peer may be silent before it counts as dead; 0 means
 	// vipl.DefaultPeerTimeout. A peer on this host counts as alive while its process lives.

@@ -86,10 +86,10 @@ package stream
 // The alternative, posted receives, would occupy a whole buffer even for a message of one byte. The number
 // of these buffers would bound the bytes in flight, and long writes would have to be cut to their size.
 //
-// The sender copies up to Config.WriteBuffer bytes to registered memory, and Write returns. After each
-// quarter of that size it requests an immediate acknowledgement, so that room becomes free before the
-// buffer is full. A longer Write is sent straight from the caller's memory, which is registered during the
-// call. Registering takes two short critical sections of the NIC's lock and no system call, because Go does
+// The sender copies up to 128 KiB, or Config.WriteBuffer bytes if that is less, to registered memory, and
+// Write returns. It sends each message before it copies the next one. After each quarter of the buffer it
+// requests an immediate acknowledgement, so that room becomes free before the buffer is full. A longer Write
+// is sent straight from the caller's memory, which is registered during the call. Registering takes two short critical sections of the NIC's lock and no system call, because Go does
 // not move the memory. Registered memory must not change until it is acknowledged, so Write requests the
 // acknowledgement and waits for it. It copies the last 60 KiB, to keep the path busy meanwhile.
 //

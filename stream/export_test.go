@@ -12,6 +12,9 @@ func (c *Conn) Host() *Host { return c.host }
 // DefaultWriteBuffer is defaultWriteBuffer, for tests.
 const DefaultWriteBuffer = defaultWriteBuffer
 
+// TailSize is tailSize, for tests.
+const TailSize = tailSize
+
 // MaxBuffer is maxBuffer, for tests.
 const MaxBuffer = maxBuffer
 

@@ -292,9 +292,9 @@ func TestEcho(t *testing.T) {
 			t.Fatalf("%d bytes: others came back", size)
 		}
 	}
-	// What is too long for the buffer of writes is sent from where it lies, up to its end, which the
-	// buffer has room for: Write does not wait for it.
-	const long = 1 + 1<<20 + 5_000_000 - 2*stream.DefaultWriteBuffer
+	// Writes above 128 KiB are sent from where they lie, up to their end, which the buffer has room for:
+	// Write does not wait for it.
+	const long = 2*stream.DefaultWriteBuffer + 1 + 1<<20 + 5_000_000 - 4*stream.TailSize
 	if s := a.Stats(); s.DirectBytes < long || s.DirectBytes > s.BytesWritten {
 		t.Errorf("%d of %d bytes were sent without a copy, want at least %d of long writes", s.DirectBytes, s.BytesWritten, long)
 	}

@@ -18,9 +18,9 @@ const pollEvery = 32
 // passed or the stream is closed (net.ErrClosed); n is then the number of bytes accepted. All
 // errors are a *net.OpError.
 //
-// Write copies up to Config.WriteBuffer bytes and returns before they have arrived. It sends a
-// longer p straight from the caller's memory, except for the last 60 KiB, and returns when those
-// bytes have been acknowledged.
+// Write copies up to 128 KiB, or up to Config.WriteBuffer bytes if that is less, and returns before
+// they have arrived. It sends a longer p straight from the caller's memory, except for the last
+// 60 KiB, and returns when those bytes have been acknowledged.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -36,9 +36,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tailSize is the number of bytes at the end of a long Write that are copied. They are in flight
-// while the bytes before them are acknowledged.
-const tailSize = wholeMessage
+const (
+	// copySize is the length of the longest Write that is copied whole. Waiting for the
+	// acknowledgement of a longer one takes less time than copying it.
+	copySize = 128 << 10
+	// tailSize is the number of bytes at the end of a longer Write that are copied. They are in flight
+	// while the bytes before them are acknowledged.
+	tailSize = wholeMessage
+)
 
 func (c *Conn) write(p []byte) (n int, err error) {
 	for {
@@ -48,7 +53,7 @@ func (c *Conn) write(p []byte) (n int, err error) {
 		if n == len(p) {
 			return n, nil
 		}
-		if len(p)-n > len(c.tx.buf) {
+		if len(p)-n > min(copySize, len(c.tx.buf)) {
 			tail := len(p) - min(tailSize, len(c.tx.buf))
 			k, err := c.writeDirect(p[n:tail], p[tail:])
 			if n += k; err != nil {
@@ -85,17 +90,23 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// stage copies as much of p as fits to the stage, and sends what may be sent.
+// stage copies as much of p as fits to the stage, and sends what may be sent. It sends each message
+// of a long p before it copies the next one, so that the other end receives meanwhile.
 func (c *Conn) stage(p []byte) (n int) {
 	x := &c.tx
 	for n < len(p) {
 		at, run := x.stage.Free()
+		if len(p)-n > maxMessage {
+			run = min(run, wholeMessage)
+		}
 		k := copy(x.buf[at:at+run], p[n:])
 		if k == 0 {
 			break
 		}
 		x.stage.Wrote(k)
-		n += k
+		if n += k; n < len(p) {
+			c.pump()
+		}
 	}
 	if n > 0 {
 		c.staged()
