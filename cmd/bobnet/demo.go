@@ -32,8 +32,9 @@ Ethernet frames. The demo compares the result bit for bit with a serial run. The
 measures raw frames, VIs, MPLite and TCP on one veth pair, and draws the results.
 
 It runs as root, or in an unprivileged user namespace where the system allows
-that. It takes about --time and three seconds, and leaves only two pictures
-behind. Close other programs first: two busy processors halve every figure.`
+that. With the default --ranks and --steps it takes about --time on an idle
+machine. It leaves only two pictures behind. Close other programs first: two busy
+processors halve every figure.`
 
 // demoCall is a call of `bobnet demo`.
 type demoCall struct {
@@ -61,15 +62,20 @@ const maxDemoSteps = 1_000_000
 // picture get too small.
 const usualDemoRanks = 8
 
-// minDemoTime is the shortest measurement that gives each row of the table a sample.
+// minDemoTime is the shortest demo: about a second for the heat and its check, demoTableTime with
+// the start of the programs, and a sample of the first sizes of the plot.
 const minDemoTime = 5 * time.Second
 
 // demoTableTime is how long the table is measured, so that it appears a few seconds after the
 // start. The rest of demoCall.time goes to the plot.
 const demoTableTime = 2200 * time.Millisecond
 
-// demoSample is the length of a sample.
+// demoSample is the length of a sample of the table, and the shortest length of a sample of the plot.
 const demoSample = 10 * time.Millisecond
+
+// minPlotTime is how long the plot is measured if the heat and the table have used up
+// demoCall.time, because the machine is busy or the heat has many steps.
+const minPlotTime = time.Second
 
 func newDemoCmd() *cobra.Command {
 	var call demoCall
@@ -89,7 +95,7 @@ func newDemoCmd() *cobra.Command {
 	f.Var(number(&call.ranks, defaultDemoRanks(), 1, maxDemoRanks), "ranks", "processes that share the work (default one for each processor, 2 to 8)")
 	f.Var(number(&call.steps, 2000, 1, maxDemoSteps), "steps", "steps of diffusion")
 	f.Var(number(&call.mtu, ethertype.MaxMTU, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every link in bytes")
-	f.Var(period(&call.time, 15*time.Second, minDemoTime, time.Hour), "time", "how long to measure; with more the plot has more sizes and samples")
+	f.Var(period(&call.time, 15*time.Second, minDemoTime, time.Hour), "time", "how long the demo takes; the plot gets the time that heat and table leave")
 	f.Var(folder(&call.out, "out"), "out", "`directory` to write the pictures to")
 	f.Lookup("ranks").DefValue = "0" // the help text describes the default, which depends on the machine
 	cmd.AddCommand(newDemoRankCmd())
@@ -113,7 +119,7 @@ func (c *demoCall) run(ctx context.Context, out, errOut io.Writer) error {
 	if err := c.heat(ctx, out, errOut); err != nil {
 		return err
 	}
-	if err := c.measure(ctx, out, errOut); err != nil {
+	if err := c.measure(ctx, start.Add(c.time), out, errOut); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s  the plate after %d steps\n", filepath.Join(c.out, demoHeat), c.steps)
@@ -155,10 +161,9 @@ func (c *demoCall) heat(ctx context.Context, out, errOut io.Writer) error {
 // plot of the whole range if the time ends before the last.
 var demoSizes = []int{64, 1 << 20, 1 << 12, 1 << 16, 1 << 8, 1 << 18, 1 << 10, 1 << 14}
 
-// measure prints the table and draws the plot.
-func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
+// measure prints the table and draws the plot. The demo ends about at end.
+func (c *demoCall) measure(ctx context.Context, end time.Time, out, errOut io.Writer) error {
 	fmt.Fprintln(out, "\nThe stacks on one veth pair, in turns, by two processes (vipl and mplite: reliable delivery):")
-	end := time.Now().Add(c.time)
 	common := perf.Plan{Stacks: []string{"raw", "vipl", "mplite", "tcp"}, MTUs: []int{c.mtu}, Levels: []string{"delivery"}, Sample: demoSample}
 
 	table := common
@@ -175,16 +180,27 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	explainBlocking(out, records)
 	load.report(out)
 
-	curves := common
-	curves.Rounds, curves.Limit, curves.Strict = 9, max(time.Until(end), time.Second), true // the table may have taken all of it on a busy machine
-	curves.Sizes = demoSizes
-	curves.Tests = []string{perf.Latency, perf.Bandwidth}
-	curves.Waits = []string{perf.Spin}
+	curves := plotPlan(common, time.Until(end))
 	points, err := c.perf(ctx, curves, errOut, "plot")
 	if err != nil {
 		return err
 	}
 	return c.draw(plotted(points, records))
+}
+
+// plotRounds is the number of samples of each point of the plot if there is time for all.
+const plotRounds = 9
+
+// plotPlan returns the measurements of the plot, which take about as long as left. Each sample takes
+// at least its length, so the samples become longer instead of ending early.
+func plotPlan(plan perf.Plan, left time.Duration) perf.Plan {
+	plan.Rounds, plan.Limit, plan.Strict = plotRounds, max(left, minPlotTime), true
+	plan.Sizes = demoSizes
+	plan.Tests = []string{perf.Latency, perf.Bandwidth}
+	plan.Waits = []string{perf.Spin}
+	samples := (plotRounds - 1) * len(plan.Cases(plan.MTUs[0])) // one round fewer, because a sample may be a little too short
+	plan.Sample = max(plan.Limit/time.Duration(samples), demoSample)
+	return plan
 }
 
 // plotted returns the points of the plot in order of size. If there was no time to measure a point
@@ -235,8 +251,12 @@ func (c *demoCall) perf(ctx context.Context, plan perf.Plan, errOut io.Writer, w
 	if err != nil {
 		return nil, err
 	}
-	show := newProgress(errOut)
-	cfg := perf.LocalConfig{Half: half, Progress: show.sample}
+	show, start := newProgress(errOut), time.Now()
+	show.unit = " ms"
+	cfg := perf.LocalConfig{Half: half, Progress: func(_, _ int, last perf.Case) { // the time ends the plan, not the number of samples
+		limit := plan.Limit.Milliseconds()
+		show.step(int(min(time.Since(start).Milliseconds(), limit)), int(limit), last)
+	}}
 	cfg.Lab = func(l *lab.Lab, _ [2]int) (env [2][]string, done func(), err error) { return env, passQuit(l), nil }
 	records, err := perf.Local(ctx, plan, cfg)
 	show.end()

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/perf"
@@ -145,6 +146,22 @@ func TestDemoPlotted(t *testing.T) {
 	}
 	if err := perf.WritePlot(io.Discard, plotted(nil, table)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDemoFillsTime: however long the demo may take, the plot has samples for all of the time that is
+// left, so that the demo does not end early.
+func TestDemoFillsTime(t *testing.T) {
+	common := perf.Plan{Stacks: []string{"raw", "vipl", "mplite", "tcp"}, MTUs: []int{1500}, Levels: []string{"delivery"}}
+	for _, left := range []time.Duration{-time.Second, time.Second, 10 * time.Second, time.Minute, time.Hour} {
+		plan := plotPlan(common, left)
+		all := time.Duration(plan.Rounds*len(plan.Cases(1500))) * plan.Sample
+		if want := max(left, minPlotTime); plan.Limit != want || all < want || plan.Sample < demoSample || !plan.Strict {
+			t.Errorf("with %v left: %v of samples of %v, until %v", left, all, plan.Sample, plan.Limit)
+		}
+		if err := plan.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

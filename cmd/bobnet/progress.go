@@ -27,6 +27,7 @@ type progress struct {
 	terminal bool
 	every    time.Duration // between plain lines
 	last     time.Time     // when the last plain line was printed
+	unit     string        // of the numbers in plain lines, after a space
 }
 
 func newProgress(w io.Writer) *progress {
@@ -44,7 +45,7 @@ func (p *progress) step(done, total int, what ...any) {
 	}
 	if now := time.Now(); now.Sub(p.last) >= p.every {
 		p.last = now
-		fmt.Fprintf(p.w, "bobnet: %d of %d", done, total)
+		fmt.Fprintf(p.w, "bobnet: %d of %d%s", done, total, p.unit)
 		if text != "" {
 			fmt.Fprintf(p.w, ": %s", text)
 		}
