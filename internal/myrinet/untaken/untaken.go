@@ -20,13 +20,17 @@ const (
 type Account struct {
 	Most     int // bytes of messages, beside Own of each sender that is no stranger
 	Notes    int // notifications, beside OwnNotes of each sender
-	OwnNotes int // one sender may have twice as many while there is room
+	OwnNotes int // one sender may have twice as many while there is room for its station
 
 	bytes, notes int
+	more         int // notifications beside OwnNotes of each sender
 	by           map[ethertype.Addr]portion
-	stations     map[ethertype.MAC]int // bytes of their senders
+	stations     map[ethertype.MAC]part
 	order        fifo.Queue[charge]
 }
+
+// part is the part of the senders of one station.
+type part struct{ bytes, more int }
 
 // portion is the part of one sender.
 type portion struct {
@@ -47,14 +51,18 @@ func (a *Account) Message(from ethertype.Addr, bytes int, stranger bool) bool {
 		room -= a.Most / 2
 	}
 	x := a.by[from]
-	own, others := x.bytes+bytes, a.stations[from.MAC]-x.bytes
-	if own > (room/stationPart-others)/senderPart && (stranger || own > Own) {
+	own, others := x.bytes+bytes, a.stations[from.MAC].bytes-x.bytes
+	if !fits(own, others, room) && (stranger || own > Own) {
 		return false
 	}
 	x.end = false
 	a.add(x, charge{from, bytes})
 	return true
 }
+
+// fits reports whether one sender may have own of the room that is left, where the other senders of its station
+// have others.
+func fits(own, others, room int) bool { return own <= (room/stationPart-others)/senderPart }
 
 // End counts the message that nothing more comes, for which there is always room, once.
 func (a *Account) End(from ethertype.Addr, bytes int) bool {
@@ -70,16 +78,20 @@ func (a *Account) End(from ethertype.Addr, bytes int) bool {
 // Note counts a notification if there is room for it.
 func (a *Account) Note(from ethertype.Addr) bool {
 	x := a.by[from]
-	if x.notes >= 2*a.OwnNotes || x.notes >= a.OwnNotes && a.notes >= a.Notes {
+	own, others := a.moreOf(x)+1, a.stations[from.MAC].more-a.moreOf(x)
+	if x.notes >= 2*a.OwnNotes || x.notes >= a.OwnNotes && !fits(own, others, a.Notes-a.more) {
 		return false
 	}
 	a.add(x, charge{from: from})
 	return true
 }
 
+// moreOf returns how many notifications of a sender use up the part of its station.
+func (a *Account) moreOf(x portion) int { return max(x.notes-a.OwnNotes, 0) }
+
 func (a *Account) add(x portion, c charge) {
 	if a.by == nil {
-		a.by, a.stations = map[ethertype.Addr]portion{}, map[ethertype.MAC]int{}
+		a.by, a.stations = map[ethertype.Addr]portion{}, map[ethertype.MAC]part{}
 	}
 	a.change(x, c, 1)
 	a.order.Push(c)
@@ -87,16 +99,22 @@ func (a *Account) add(x portion, c charge) {
 
 // change adds a charge to a portion, or removes it if by is -1.
 func (a *Account) change(x portion, c charge, by int) {
+	at := a.stations[c.from.MAC]
 	if c.bytes == 0 {
+		more := -a.moreOf(x)
 		x.notes += by
 		a.notes += by
+		more += a.moreOf(x)
+		at.more += more
+		a.more += more
 	}
 	x.bytes += by * c.bytes
+	at.bytes += by * c.bytes
 	a.bytes += by * c.bytes
 	if a.by[c.from] = x; x.bytes+x.notes == 0 {
 		delete(a.by, c.from)
 	}
-	if a.stations[c.from.MAC] += by * c.bytes; a.stations[c.from.MAC] == 0 {
+	if a.stations[c.from.MAC] = at; at == (part{}) {
 		delete(a.stations, c.from.MAC)
 	}
 }

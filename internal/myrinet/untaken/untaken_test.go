@@ -127,3 +127,30 @@ func TestOneStation(t *testing.T) {
 		t.Errorf("a stranger of another station has %d bytes, want %d", n, most/16)
 	}
 }
+
+// TestOneStationNotes: one station leaves senders of other stations room for twice the notifications that each sender
+// has in any case, whatever the number of its own senders.
+func TestOneStationNotes(t *testing.T) {
+	a := account()
+	const peers = 10_000
+	for n := range peers {
+		for a.Note(sender(1, n)) {
+		}
+	}
+	if more := a.notes - peers*ownNotes; more < 0 || more > notes/stationPart {
+		t.Errorf("one station has %d notifications beside %d of each sender, want at most 1/%d of %d", more, ownNotes, stationPart, notes)
+	}
+	for station := byte(2); station < 6; station++ {
+		n := 0
+		for a.Note(sender(station, 0)) {
+			n++
+		}
+		if n != 2*ownNotes {
+			t.Errorf("a sender of station %d has %d notifications, want %d", station, n, 2*ownNotes)
+		}
+	}
+	a.Took(a.order.Len())
+	if a.bytes+a.notes+a.more+len(a.by)+len(a.stations) != 0 {
+		t.Errorf("%d bytes, %d notifications, %d more, %d senders and %d stations are left", a.bytes, a.notes, a.more, len(a.by), len(a.stations))
+	}
+}
