@@ -200,7 +200,7 @@ func (n *host) Attach(up provider.Half, ch provider.Channel) {
 	s := up.(*server)
 	s.ch = ch
 	s.ep.servers.add(s)
-	s.ep.sends(s.from.Addr.MAC, 1)
+	s.ep.countSender(s.from.Addr.MAC, 1)
 }
 
 // full reports whether no further sender of a station is accepted.
@@ -209,8 +209,8 @@ func (ep *Endpoint) full(station ethertype.MAC) bool {
 	return own >= admission.Part(ep.node.cfg.MaxConnections, ep.servers.len()-own)
 }
 
-// sends counts a station's senders.
-func (ep *Endpoint) sends(station ethertype.MAC, by int) {
+// countSender adds by, 1 or -1, to the number of a station's senders.
+func (ep *Endpoint) countSender(station ethertype.MAC, by int) {
 	if ep.senders == nil {
 		ep.senders = map[ethertype.MAC]int{}
 	}

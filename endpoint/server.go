@@ -248,7 +248,7 @@ func (s *server) destroy() {
 	s.queue = provider.Packets{}
 	s.dropHeld()
 	s.ep.servers.remove(s)
-	s.ep.sends(s.from.Addr.MAC, -1)
+	s.ep.countSender(s.from.Addr.MAC, -1)
 	s.ch.Close()
 }
 

@@ -101,6 +101,7 @@ func (c *Config) headed(cycles int) int {
 	return cycles
 }
 
+// resolve fills in the defaults of a card of active messages and checks the configuration.
 func (c *Config) resolve() error {
 	fill := func(p *int, v int) {
 		if *p == 0 {

@@ -353,6 +353,7 @@ var predefined = map[string]kind{
 	"quad_t": kindHyper, "u_quad_t": kindUhyper, "longlong_t": kindHyper, "u_longlong_t": kindUhyper,
 }
 
+// typeSpec parses the type of a declaration in RPC language: a word, or the body of a struct, union or enum.
 func (p *parser) typeSpec() typeSpec {
 	t := typeSpec{at: p.tok.at}
 	if p.tok.kind != identToken {

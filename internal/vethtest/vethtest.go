@@ -186,8 +186,8 @@ func (p *Pair) MoveAway(t testing.TB, side int, back bool) {
 // Join makes a veth again that Delete has removed: another one, with the same names and MACs.
 func (p *Pair) Join(mtu int) error { return p.join(mtu, 1) }
 
-// Carrier asks until the kernel has noticed that both ends of a link are on, which it
-// does in the background. Before, the link carries nothing.
+// Carrier waits until the kernel has noticed that both ends of a veth pair are up, which it does in
+// the background. Before, the pair carries nothing.
 func Carrier(h *netlink.Handle, name string) error {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
 		link, err := h.LinkByName(name)

@@ -84,4 +84,5 @@ func (b *buffer) keep() *buffer {
 // cost returns the memory that a waiting buffer occupies, in bytes, however short its packet is.
 func (b *buffer) cost() int64 { return int64(len(b.mem)) }
 
+// free returns the record buffer to its pool.
 func (b *buffer) free() { b.pool.Put(b) }

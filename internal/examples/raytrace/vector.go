@@ -20,7 +20,7 @@ func (a vector) cross(b vector) vector {
 	return vector{a.y*b.z - a.z*b.y, a.z*b.x - a.x*b.z, a.x*b.y - a.y*b.x}
 }
 
-// least and most are by coordinates.
+// least and most return the minimum and the maximum of each coordinate of two vectors.
 func (a vector) least(b vector) vector {
 	return vector{min(a.x, b.x), min(a.y, b.y), min(a.z, b.z)}
 }

@@ -27,7 +27,7 @@ func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.C
 	return card, card.Plug(port)
 }
 
-// Place implements optional.Parking.
+// Place implements optional.Parking for a card in virtual time.
 func (v *Virtual) Place() optional.Place { return place{v.Waiter()} }
 
 type place struct{ w myrinet.Waiter }

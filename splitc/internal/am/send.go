@@ -248,7 +248,7 @@ func (o *operations) asked(number uint32) (proc int) {
 	return op.proc
 }
 
-// find returns the operation that a reply belongs to, or nil.
+// find returns the operation that an active-message reply belongs to, or nil.
 func (o *operations) find(number uint32, kind uint8) *operation {
 	if i := place(number); i < len(o.all) {
 		if op := &o.all[i]; op.kind == kind && op.use<<placeBits == number&^(1<<placeBits-1) {

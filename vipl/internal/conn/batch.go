@@ -100,7 +100,8 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 	}
 }
 
-// AddFirst is AddShared for the first frame of a batch.
+// AddFirst is AddShared for the first frame of a batch. Short frames of connections with the same NIC may then share
+// its Ethernet frame.
 func (b *Batch) AddFirst(j *joining, head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]
