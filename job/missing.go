@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/errclass"
@@ -52,15 +53,23 @@ func (m *meeting) absence(took time.Duration, cause error) error {
 	}
 	clues := m.clues()
 	m.blame(append(silent, m.unconnected()...), fmt.Errorf("%w%s", errMissing, clues))
+	why := m.because(cause)
 	if len(silent) == 0 {
-		return m.errorf("%w: %s of job %q did not connect within %v%s: %v", ErrInit, rankList(m.unconnected()), m.Identity.Job, took, clues, cause)
+		return m.errorf("%w: %s of job %q did not connect within %v%s: %s", ErrInit, rankList(m.unconnected()), m.Identity.Job, took, clues, why)
 	}
 	more := clues
 	if len(rest) > 0 {
 		more += fmt.Sprintf("; %d more have not connected", len(rest))
 	}
-	return m.errorf("%w: %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v) %s",
-		ErrInit, rankList(silent), m.Identity.Job, took, EnvJob, more, cause, tryDoctor)
+	return m.errorf("%w: %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s and key%s (%s) %s",
+		ErrInit, rankList(silent), m.Identity.Job, took, EnvJob, more, why, tryDoctor)
+}
+
+// because returns the text of cause without the parts that absence writes itself.
+func (m *meeting) because(cause error) string {
+	text := strings.TrimPrefix(cause.Error(), m.prefix()+": init: ")
+	text = strings.TrimPrefix(text, ErrInit.Error()+": ")
+	return strings.ReplaceAll(text, " "+tryDoctor, "")
 }
 
 // blame reports the first of ranks as the cause of this rank's end. Otherwise the others would

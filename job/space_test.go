@@ -146,7 +146,7 @@ func TestSpaceFails(t *testing.T) {
 		change func(*space)
 		says   string
 	}{
-		"one is missing": {2, func(*space) {}, "rank 2 of job \"test\" did not appear within 5.001s: check that it runs, on this segment, with the same BOBNET_JOB (test: init: not all ranks joined: not all ranks reached the launcher's barrier: context deadline exceeded) (to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)"},
+		"one is missing": {2, func(*space) {}, "rank 2 of job \"test\" did not appear within 5.001s: check that it runs, on this segment, with the same BOBNET_JOB and key (not all ranks reached the launcher's barrier: context deadline exceeded) (to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)"},
 		"barrier":        {3, func(s *space) { s.barrier = fmt.Errorf("the launcher has died") }, "the launcher has died"},
 		"get":            {3, func(s *space) { s.refuse = fmt.Errorf("the launcher has died") }, "the launcher has died"},
 		"version":        {3, func(s *space) { s.values["bobnet-0"], s.puts["bobnet-0"] = "3-x", "" }, "build all ranks from the same source"},

@@ -37,7 +37,7 @@ func (s *wait) at(kind waitKind, rank int, addr ethertype.Addr) {
 func (s *wait) why() string {
 	switch s.kind {
 	case waitName:
-		return fmt.Sprintf("no reply on the segment for rank %d: is it running, on this segment, with the same %s? "+tryDoctor, s.rank, EnvJob)
+		return fmt.Sprintf("no reply on the segment for rank %d: is it running, on this segment, with the same %s and key? "+tryDoctor, s.rank, EnvJob)
 	case waitAll:
 		return "they reached the launcher's barrier, but have not connected: are they on this segment? " + tryDoctor
 	case waitBarrier:
@@ -45,7 +45,7 @@ func (s *wait) why() string {
 	case waitAnswer:
 		return fmt.Sprintf("rank %d at %v has not accepted this rank yet: it may be waiting for others", s.rank, s.addr)
 	}
-	return fmt.Sprintf("no connection request has arrived from there: is it running, on this segment, with the same %s? "+tryDoctor, EnvJob)
+	return fmt.Sprintf("no connection request has arrived from there: is it running, on this segment, with the same %s and key? "+tryDoctor, EnvJob)
 }
 
 // tryDoctor is the hint of errors that a filter between hosts can cause.

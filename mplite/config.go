@@ -1,12 +1,15 @@
 package mplite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -104,7 +107,11 @@ func (c Config) fromEnvironment() (Config, error) {
 		id := m.Identity()
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
-	if err := joining.Complete(&c.Config); err != nil {
+	err := joining.Complete(&c.Config)
+	switch {
+	case errors.Is(err, transport.ErrArgument): // its text states already that a value is invalid
+		return c, fmt.Errorf("mplite: init: %w", errclass.With(ErrArgument, errclass.Within("vipl: ", err)))
+	case err != nil:
 		return c, fmt.Errorf("mplite: init: %w: %w", ErrArgument, err)
 	}
 	return c, nil

@@ -89,6 +89,11 @@ func TestManyMissing(t *testing.T) {
 			if !errors.Is(err, mplite.ErrInit) || !contains(err, named+` job "test" did not appear within 2s`) || !contains(err, "195 more have not connected") {
 				return fmt.Errorf("rank %d: %w", rank, err)
 			}
+			for _, once := range []string{"init: ", "bobnet doctor"} {
+				if n := strings.Count(err.Error(), once); n != 1 {
+					return fmt.Errorf("%q is there %d times: %w", once, n, err)
+				}
+			}
 			return nil
 		})
 		check(t, j.run())
@@ -272,7 +277,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 		cfg  mplite.Config
 		says string // empty: a job of one
 	}{
-		{mplite.Config{}, `invalid duration "soon"`},
+		{mplite.Config{}, `mplite: init: read BOBNET_TIMEOUT: invalid parameter: invalid duration "soon"`},
 		{mplite.Config{Config: jobs.Config{Timeout: 1}}, "rank 7 is not in 0..2"},
 		{mplite.Config{Config: jobs.Config{Timeout: 1, Rank: 5}}, "rank 5 is not in 0..2"},
 		{mplite.Config{Config: jobs.Config{Timeout: 1, Rank: 2}}, "needs a name"},
@@ -280,6 +285,9 @@ func TestConfigFromEnvironment(t *testing.T) {
 		{mplite.Config{Config: jobs.Config{Timeout: 1, Size: 1}}, ""},
 	} {
 		c, err := mplite.Init(bg, &tc.cfg)
+		if err != nil && !errors.Is(err, mplite.ErrArgument) {
+			t.Errorf("%+v: %v, want an ErrArgument", tc.cfg, err)
+		}
 		if tc.says != "" && !contains(err, tc.says) || tc.says == "" && (err != nil || c.Size() != 1) {
 			t.Errorf("%+v: %v, %v, want %q", tc.cfg, c, err, tc.says)
 		}

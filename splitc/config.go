@@ -1,6 +1,7 @@
 package splitc
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/errclass"
 	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // Environment variables that Start reads for zero fields of Config, in addition to those of package
@@ -76,7 +79,10 @@ func (c Config) complete() (Config, error) {
 		c.Job, c.Rank, c.Size, c.NIC = id.Job, id.Rank, id.Size, m.NIC()
 	}
 	err := joining.Complete(&c.Config)
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrArgument): // its text states already that a value is invalid
+		return c, fmt.Errorf("splitc: start: %w", errclass.With(ErrArgument, errclass.Within("vipl: ", err)))
+	case err != nil:
 		return c, fmt.Errorf("%w: start: %w", ErrArgument, err)
 	}
 	c.Logger = logqueue.New(c.Logger).Logger()

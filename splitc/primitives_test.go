@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,6 +302,10 @@ func TestConfig(t *testing.T) {
 	t.Setenv(splitc.EnvHeap, "a lot")
 	if _, err := splitc.Start(bg, &splitc.Config{Config: job.Config{Job: "x", Size: 1}}); !errors.Is(err, splitc.ErrArgument) {
 		t.Errorf("a lot: %v", err)
+	}
+	t.Setenv(vipl.EnvTimeout, "soon")
+	if _, err := splitc.Start(bg, &splitc.Config{}); !errors.Is(err, splitc.ErrArgument) || !strings.HasPrefix(fmt.Sprint(err), "splitc: start: read BOBNET_TIMEOUT: invalid") {
+		t.Errorf("timeout: %v", err)
 	}
 }
 

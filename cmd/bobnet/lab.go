@@ -423,6 +423,10 @@ func addMetrics(mux *http.ServeMux, l *lab.Lab, places []place) {
 				return l.Dial(ctx, p.Rank, p.port)
 			},
 		}
+		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, err error) {
+			text := fmt.Sprintf("rank %d serves no metrics: %v (programs serve them at the address in $%s: see metrics.Serve)", p.Rank, err, envMetrics)
+			http.Error(w, text, http.StatusBadGateway)
+		}
 		mux.Handle("GET "+base+"/", http.StripPrefix(base, proxy))
 	}
 }

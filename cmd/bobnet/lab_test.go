@@ -25,8 +25,9 @@ func TestLabMetrics(t *testing.T) {
 	}
 	defer l.Close()
 	const port = 9464
-	places := placesOf([]int{0, 1, 0}, l.Host, port)
-	for i, p := range places {
+	places := placesOf([]int{0, 1, 0, 1}, l.Host, port)
+	const serving = 3 // the last process serves no metrics
+	for i, p := range places[:serving] {
 		serveProcess(t, l, i, p)
 	}
 	tree := http.NewServeMux()
@@ -34,17 +35,20 @@ func TestLabMetrics(t *testing.T) {
 	outside := httptest.NewServer(tree)
 	defer outside.Close()
 
-	for i := range places {
+	for i := range serving {
 		want := fmt.Sprintf("process %d: /metrics\n", i)
 		if got := get(t, fmt.Sprintf("%s/rank/%d/metrics", outside.URL, i)); got != want {
 			t.Errorf("metrics of process %d are %q, want %q", i, got, want)
 		}
 	}
+	if got, want := get(t, outside.URL+"/rank/3/metrics"), "rank 1 serves no metrics"; !strings.HasPrefix(got, want) {
+		t.Errorf("metrics of a rank that serves none are %q, want %q", got, want)
+	}
 	var got []target
 	if err := json.Unmarshal([]byte(get(t, outside.URL+"/targets")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if want := targets(3, outside.Listener.Addr().String()); !reflect.DeepEqual(got, want) {
+	if want := targets(len(places), outside.Listener.Addr().String()); !reflect.DeepEqual(got, want) {
 		t.Errorf("targets are %v, want %v", got, want)
 	}
 	if page := get(t, outside.URL+"/"); !strings.Contains(page, `rank 1: <a href="/rank/1/metrics">`) || !strings.Contains(page, "/rank/2/debug/bobnet") {

@@ -36,7 +36,7 @@ type Stats struct {
 	Misdelivered uint64 `metric:"bobnet_amcard_dropped_total" reason:"misdelivered" help:"packets for another card"`
 	Strangers    uint64 `metric:"bobnet_amcard_dropped_total" reason:"stranger" help:"the table of cards is full"`
 	NoRoute      uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_route" help:"answers without a route"`
-	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"driver messages to programs that have not taken in earlier ones"`
+	Unheard      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unheard" help:"driver messages to programs that have not read earlier ones"`
 	Unsaid       uint64 `metric:"bobnet_amcard_dropped_total" reason:"unsaid" help:"answers to other drivers beyond their limit"`
 	Unasked      uint64 `metric:"bobnet_amcard_dropped_total" reason:"unasked" help:"name lookups of processes beyond their limit"`
 	Unanswered   uint64 `metric:"bobnet_amcard_dropped_total" reason:"no_room" help:"messages, because the queue of answers is full"`
