@@ -63,9 +63,10 @@ mplite's time to that of the library, and the calls in which the library is ahea
 With --key FILE --local measures vipl over the link ring twice, with plain and with encrypted
 frames. All frames of the other stacks are encrypted.
 
-With --link shm both ends are processes of one namespace that share memory. Two more stacks
+With --link shm both ends are processes of one namespace that share memory. Three more stacks
 are then available: "line" measures the transfer of a bare cache line, "handoff" that of
-messages that are copied once.
+messages that are copied once, and "ucx" tagged messages of UCX, by its benchmark ucx_perftest if
+that is installed. The benchmark reports medians only. UCX_TLS selects its transports.
 
 Am2 selects the kind of message by size. Up to 64 bytes are arguments of a short request, up
 to 4096 bytes the payload of a medium request. Longer messages are bulk requests, which write
@@ -393,6 +394,9 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	defer c.buildLibtirpc(ctx, errOut)()
+	if err := c.findUCX(errOut); err != nil {
+		return err
+	}
 	show := newProgress(errOut)
 	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
 	if c.topology == topologyBridge || c.topology == topologyCut {
@@ -473,6 +477,21 @@ func (c *perfCall) buildLibtirpc(ctx context.Context, errOut io.Writer) (done fu
 		fmt.Fprintf(errOut, "vrpc/libtirpc not measured: %v\n", err)
 	}
 	return func() { os.RemoveAll(dir) }
+}
+
+// findUCX finds UCX's benchmark if the link shm is measured. Without the benchmark it prints that the
+// stack is left out, or returns the error if the user has named the stack.
+func (c *perfCall) findUCX(errOut io.Writer) (err error) {
+	named := slices.Contains(c.plan.Stacks, "ucx")
+	if !slices.Contains(c.plan.Links, "shm") || len(c.plan.Stacks) > 0 && !named {
+		return nil
+	}
+	c.plan.UCX, err = perf.FindUCX()
+	if err != nil && !named {
+		fmt.Fprintf(errOut, "ucx not measured: %v\n", err)
+		return nil
+	}
+	return err
 }
 
 // watchFor dumps the state of everything that perf or ping opens on SIGQUIT, and reports it to the

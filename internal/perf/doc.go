@@ -53,6 +53,7 @@
 //	stream  net.Conn over a VI, by the same calls as tcp
 //	tcp     net.Conn, blocking, with the kernel's default offloads
 //	udp     net.UDPConn, blocking, with a window of its own
+//	ucx     tagged messages of UCX, by its benchmark ucx_perftest, link shm only
 //
 // All stacks carry the size in payload and copy it from and to user memory. In the rate test, the
 // kernel may cork TCP's small writes (no TCP_NODELAY); in the other tests it may not.

@@ -51,6 +51,8 @@ type Half struct {
 
 	// Libtirpc is the program that BuildLibtirpc has made, or "".
 	Libtirpc string
+	// UCX is the program that FindUCX has found, or "".
+	UCX string
 
 	line   func() float64 // LineTime
 	server bool

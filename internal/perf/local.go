@@ -302,7 +302,7 @@ func RunHalf(ctx context.Context, watch Watcher) error {
 		return fmt.Errorf("perf: parse the plan: %w", err)
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
-	h.Watch, h.Libtirpc = watch, cfg.Plan.Libtirpc
+	h.Watch, h.Libtirpc, h.UCX = watch, cfg.Plan.Libtirpc, cfg.Plan.UCX
 	out := json.NewEncoder(parent)
 	err = h.run(ctx, cfg, out)
 	var lost *userfile.WriteError

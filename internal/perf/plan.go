@@ -72,7 +72,9 @@ type Plan struct {
 	// Libtirpc is the program that BuildLibtirpc has made: both halves are of this machine. Empty
 	// leaves calls by libtirpc out of vrpc.
 	Libtirpc string
-	Sealed   bool // vipl is measured with sealed frames, too, on the link ring
+	// UCX is the program that FindUCX has found. Empty leaves the stack ucx out.
+	UCX    string
+	Sealed bool // vipl is measured with sealed frames, too, on the link ring
 
 	brief bool // the tests are the default ones
 }

@@ -84,6 +84,7 @@ var stacks = []struct {
 	{"stream", streamStack{}},
 	{"tcp", tcpStack{}},
 	{"udp", udpStack{}},
+	{ucxName, ucxStack{}},
 }
 
 // ErrPlan is wrapped by every error about an invalid plan.
@@ -103,7 +104,7 @@ func Stacks() []string {
 
 // ownStacks returns the names of the stacks that need no IP address.
 func ownStacks() []string {
-	return slices.DeleteFunc(Stacks(), func(name string) bool { return name == "tcp" || name == "udp" || name == "vrpc" })
+	return slices.DeleteFunc(Stacks(), func(name string) bool { return slices.Contains([]string{"tcp", "udp", "vrpc", ucxName}, name) })
 }
 
 func stackByName(name string) (Stack, error) {

@@ -65,6 +65,9 @@ func writeFigures(w io.Writer, group []Record) error {
 	if slices.ContainsFunc(group, func(r Record) bool { return r.Mode == libtirpc }) {
 		against = append(against, libtirpc)
 	}
+	if slices.ContainsFunc(group, func(r Record) bool { return r.Stack == ucxName }) {
+		against = append(against, ucxName)
+	}
 	fmt.Fprintf(tw, "stack\tlevel\twait\t%s\tx %s\tline ns\t\n", columns, strings.Join(against, "\tx "))
 	for _, r := range group {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s", label(r), dash(r.Reliability), r.Wait, figures(group, r))
@@ -102,6 +105,9 @@ func name(r Record) string {
 func figures(group []Record, r Record) string {
 	switch r.Test {
 	case Latency, Read, Overhead, Barrier:
+		if r.Stack == ucxName {
+			return fmt.Sprintf("%.2f\t-\t-", r.P50)
+		}
 		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
 	case Bandwidth, Bidirectional, Write:
 		return fmt.Sprintf("%.0f\t%s\t%d\t%d", r.Mbits, processor(r, baseline(group, "tcp", r)), r.Retransmits, r.Drops)
