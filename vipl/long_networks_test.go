@@ -2,6 +2,7 @@ package vipl_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // set sets a parameter of the calling thread's network namespace.
@@ -78,28 +80,112 @@ func filterVLANs(p *vethtest.Pair, id uint16) error {
 func addVLAN(p *vethtest.Pair, name string, id int) (err error) {
 	for side := range 2 {
 		err = errors.Join(err, p.In(side, func() error {
-			below, err := netlink.LinkByName(vethtest.Name)
-			if err != nil {
-				return err
-			}
-			attrs := netlink.NewLinkAttrs()
-			attrs.Name, attrs.ParentIndex = name, below.Attrs().Index
-			vlan := &netlink.Vlan{LinkAttrs: attrs, VlanId: id}
-			if err := netlink.LinkAdd(vlan); err != nil {
-				return err
-			}
-			if err := netlink.LinkSetUp(vlan); err != nil {
-				return err
-			}
-			handle, err := netlink.NewHandle()
-			if err != nil {
-				return err
-			}
-			defer handle.Close()
-			return vethtest.Carrier(handle, name)
+			return addAbove(name, func(attrs netlink.LinkAttrs) netlink.Link {
+				return &netlink.Vlan{LinkAttrs: attrs, VlanId: id}
+			})
 		}))
 	}
 	return err
+}
+
+// addMacvlan makes an interface with a MAC of its own on the interface of both sides.
+func addMacvlan(p *vethtest.Pair, name string) (err error) {
+	for side := range 2 {
+		err = errors.Join(err, p.In(side, func() error {
+			return addAbove(name, func(attrs netlink.LinkAttrs) netlink.Link {
+				attrs.HardwareAddr = net.HardwareAddr{2, 0, 0, 0, 1, byte(side)}
+				return &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+			})
+		}))
+	}
+	return err
+}
+
+// addAbove makes an interface above that of the pair in the calling thread's namespace.
+func addAbove(name string, link func(attrs netlink.LinkAttrs) netlink.Link) error {
+	below, err := netlink.LinkByName(vethtest.Name)
+	if err != nil {
+		return err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex = name, below.Attrs().Index
+	above := link(attrs)
+	if err := netlink.LinkAdd(above); errors.Is(err, unix.EOPNOTSUPP) {
+		return errors.Join(os.ErrNotExist, err) // the kernel lacks it
+	} else if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(above); err != nil {
+		return err
+	}
+	handle, err := netlink.NewHandle()
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	return vethtest.Carrier(handle, name)
+}
+
+// addBridge puts a second bridge into the path: between the first one and side 1.
+func addBridge(p *vethtest.Pair) error {
+	return p.InBridge(func() error {
+		first, err := netlink.LinkByName("hub")
+		if err != nil {
+			return err
+		}
+		attrs, snooping := netlink.NewLinkAttrs(), false
+		attrs.Name = "hub2"
+		second := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
+		attrs = netlink.NewLinkAttrs()
+		attrs.Name = "to2"
+		if err := errors.Join(netlink.LinkAdd(second), netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "to1"})); err != nil {
+			return err
+		}
+		for name, master := range map[string]netlink.Link{"to2": first, "to1": second, vethtest.Ports()[1]: second} {
+			port, err := netlink.LinkByName(name)
+			if err == nil {
+				err = errors.Join(netlink.LinkSetMaster(port, master), netlink.LinkSetUp(port))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return netlink.LinkSetUp(second)
+	})
+}
+
+// removeBridge takes the second bridge out of the path.
+func removeBridge(p *vethtest.Pair) error {
+	return p.InBridge(func() error {
+		first, err := netlink.LinkByName("hub")
+		if err != nil {
+			return err
+		}
+		port, err := netlink.LinkByName(vethtest.Ports()[1])
+		if err != nil {
+			return err
+		}
+		err = netlink.LinkSetMaster(port, first)
+		for _, name := range []string{"hub2", "to2"} {
+			link, failed := netlink.LinkByName(name)
+			if failed == nil {
+				failed = netlink.LinkDel(link)
+			}
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
+// onVLAN makes a bridge that filters VLANs, and an interface of one on both sides.
+func onVLAN(p *vethtest.Pair) error {
+	return errors.Join(filterVLANs(p, 5), addVLAN(p, "vlan5", 5))
+}
+
+// blockVLAN makes the bridge drop the IPv6 packets of VLANs.
+func blockVLAN(p *vethtest.Pair) error {
+	set := func() error { return set("bridge/bridge-nf-filter-vlan-tagged", "1") }
+	return errors.Join(p.InBridge(set), bridgeRules(p, drop))
 }
 
 // replaceBridge removes the bridge from the path, has f run, and puts another one there.
@@ -141,6 +227,7 @@ type hostile struct {
 	change  func(p *vethtest.Pair) error // while a stream runs; nil for nothing
 	after   bool                         // it carries long frames then,
 	cut     bool                         // in segments
+	mixed   bool                         // or whole, as the host joins them
 	back    func(p *vethtest.Pair) error // so that it carries long frames again; nil for nothing
 }
 
@@ -157,7 +244,16 @@ var hostiles = []hostile{
 	{name: "Tracked", prepare: func(p *vethtest.Pair) error { return bridgeRules(p, accept, tracked(0xff, expr.VerdictAccept)) }, carries: true},
 	{name: "TrackedInvalid", prepare: func(p *vethtest.Pair) error { return bridgeRules(p, accept, tracked(stateInvalid, expr.VerdictDrop)) }, carries: true},
 	{name: "VLANFiltering", prepare: func(p *vethtest.Pair) error { return filterVLANs(p, 5) }, carries: true},
-	{name: "VLANInterface", device: "vlan5", prepare: func(p *vethtest.Pair) error { return errors.Join(filterVLANs(p, 5), addVLAN(p, "vlan5", 5)) }, carries: true},
+	{name: "VLAN", device: "vlan5", prepare: func(p *vethtest.Pair) error { return addVLAN(p, "vlan5", 5) }, carries: true,
+		change: func(p *vethtest.Pair) error { return p.SetOffloads(0, false) }, after: true, cut: true,
+		back: func(p *vethtest.Pair) error { return p.SetOffloads(0, true) }},
+	{name: "VLANInterface", device: "vlan5", prepare: onVLAN, carries: true},
+	{name: "VLANDrop", device: "vlan5", prepare: onVLAN, carries: true, change: blockVLAN, back: noRules},
+	{name: "Macvlan", device: "mac0", prepare: func(p *vethtest.Pair) error { return addMacvlan(p, "mac0") }, carries: true,
+		change: func(p *vethtest.Pair) error { return p.SetOffloads(0, false) }, after: true, cut: true,
+		back: func(p *vethtest.Pair) error { return p.SetOffloads(0, true) }},
+	{name: "MacvlanDrop", device: "mac0", prepare: func(p *vethtest.Pair) error { return addMacvlan(p, "mac0") }, carries: true,
+		change: func(p *vethtest.Pair) error { return bridgeRules(p, drop) }, back: noRules},
 	{name: "IPv6Disabled", prepare: func(p *vethtest.Pair) error {
 		disable := func() error { return set("ipv6/conf/all/disable_ipv6", "1") }
 		return errors.Join(p.In(0, disable), p.In(1, disable), p.InBridge(disable))
@@ -165,8 +261,9 @@ var hostiles = []hostile{
 	{name: "Offloads", carries: true, change: func(p *vethtest.Pair) error { return p.SetOffloads(0, false) }, after: true, cut: true,
 		back: func(p *vethtest.Pair) error { return p.SetOffloads(0, true) }},
 	{name: "Card", prepare: func(p *vethtest.Pair) error { return errors.Join(p.SetCard(0, true), p.SetCard(1, false)) }, carries: true,
-		change: func(p *vethtest.Pair) error { return p.SetCard(1, true) }, after: true, cut: true},
+		change: func(p *vethtest.Pair) error { return p.SetCard(1, true) }, after: true, mixed: true},
 	{name: "MTU", carries: true, change: func(p *vethtest.Pair) error { return errors.Join(p.SetBetween(0, 9000), p.SetBetween(1, 1500)) }, after: true},
+	{name: "SecondBridge", carries: true, change: addBridge, after: true, back: removeBridge},
 	{name: "OtherBridge", carries: true, change: func(p *vethtest.Pair) error { return replaceBridge(p, func() {}) }, after: true},
 }
 
@@ -178,7 +275,7 @@ func TestLongNetworks(t *testing.T) {
 			p := vethtest.NewBridged(t, 1500, 1500)
 			if h.prepare != nil {
 				if err := h.prepare(p); errors.Is(err, os.ErrNotExist) {
-					t.Skipf("this kernel lacks br_netfilter, nftables, or filters for VLANs: %v", err)
+					t.Skipf("this kernel lacks br_netfilter, nftables, VLANs, or filters for them: %v", err)
 				} else if err != nil {
 					t.Fatal(err)
 				}
@@ -213,13 +310,25 @@ func TestLongNetworks(t *testing.T) {
 			if h.change != nil {
 				until("changed", h.change, h.after)
 			}
-			if cut := s.a.Snapshot().LongCut; (cut > 0) != h.cut {
-				t.Errorf("the path cuts long frames: %d; want that: %v", cut, h.cut)
+			if !h.mixed {
+				s.becomesCut(t, h.cut)
 			}
 			if h.back != nil {
 				until("changed back", h.back, true)
+				s.becomesCut(t, false)
 			}
 		})
+	}
+}
+
+// becomesCut wants the stream's sender to learn within some seconds that the path cuts long frames, or does not.
+func (s *stream) becomesCut(t *testing.T, cut bool) {
+	t.Helper()
+	const patience = 10 * time.Second
+	for start := s.a.NIC().Now(); (s.a.Snapshot().LongCut > 0) != cut; s.flows(t) {
+		if s.a.NIC().Now() > start+int64(patience) {
+			t.Fatalf("after %v the path cuts long frames: %v", patience, !cut)
+		}
 	}
 }
 

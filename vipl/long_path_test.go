@@ -393,6 +393,32 @@ func TestLongCutLoss(t *testing.T) {
 	}
 }
 
+// TestLongCutEnds: a sender learns that its path cuts long frames, and that it no longer does, once many have arrived whole.
+func TestLongCutEnds(t *testing.T) {
+	const most, few = 30, 3 // messages of two long frames: most are fewer than a run of whole frames, all are more
+	for _, level := range reliableLevels {
+		d := newLongDuo(t, [2]bool{}, openTo(level))
+		send := func(count int, cut bool, want int) {
+			t.Helper()
+			d.long[0].cut = cut
+			for range count {
+				d.exchange(3000)
+			}
+			if got := d.b.Snapshot().LongCut; got != want {
+				t.Fatalf("%v: the path cuts long frames: %d, want %d", level, got, want)
+			}
+		}
+		send(few, false, 0)
+		for range 2 {
+			send(1, true, 1)
+			send(most, false, 1)
+			send(1, true, 1)
+			send(most, false, 1)
+			send(few, false, 0)
+		}
+	}
+}
+
 // TestLongCutAgain: a sender whose path cuts long frames learns of it also if the first notification is lost.
 func TestLongCutAgain(t *testing.T) {
 	w := newWorld(sim.Options{Seed: 5, MTU: 1500, Bandwidth: 10e9, Delay: 10 * time.Microsecond})

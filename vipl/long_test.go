@@ -377,6 +377,7 @@ type longLink struct {
 	slow              int64 // ns for which it does not yet receive long frames after it has ended to and is told to again
 	ended             bool
 	begins            int64 // when it will
+	cut               bool  // long frames arrive in segments
 	views             [transport.MaxBatch][]byte
 	queue             [][]byte
 	rest              []byte // what the last view lacks
@@ -463,7 +464,7 @@ func (l *longLink) Recv(views [][]byte) (int, error) {
 
 func (l *longLink) Rest() int { return len(l.rest) }
 
-func (l *longLink) Cut() bool { return false }
+func (l *longLink) Cut() bool { return l.cut }
 
 func (l *longLink) Fetch(from int, parts [][]byte) bool {
 	if l.rest == nil || from < ethertype.HeaderSize || from > len(l.last)-len(l.rest) {

@@ -208,7 +208,7 @@ func (r *rawConn) Sink(ctx context.Context, n int) error {
 func (r *rawConn) Counters() Counters { return linkCounters(r.link.Stats()) }
 
 func linkCounters(s transport.Stats) Counters {
-	return Counters{Drops: s.RxDrops + s.TxDrops + s.RxTruncated}
+	return Counters{Drops: s.RxDrops + s.RxTorn + s.TxDrops + s.RxTruncated}
 }
 
 // Close is part of Conn.

@@ -40,8 +40,8 @@ import (
 // one. A NIC without long frames for twice as long stops receiving them: by then no peer sends any.
 //
 // A path may cut long frames: the receiving link joins the segments. If one segment is lost, the whole frame is
-// lost and is sent again. So when long frames begin to arrive in segments, the receiver notifies its peer by
-// repeating the answer above. The sender returns to frames of the MTU when more than one long frame in cutLossy
+// lost and is sent again. So when long frames begin to arrive in segments, or no longer do, the receiver notifies
+// its peer by repeating the answer above. The sender returns to frames of the MTU when more than one long frame in cutLossy
 // is lost. It treats such a path like a path that drops all long frames, as a black hole (see BlackHole).
 //
 // When a long frame is examined, only its beginning is in memory. Its data are then
@@ -105,6 +105,8 @@ type longNeed struct {
 	owes   bool  // the peer has asked, and this side does not yet receive them
 	agreed bool  // one side has asked the other, or has sent one
 	cut    bool  // the peer's long frames arrive in segments
+	cuts   bool  // cut was true since the peer's last question
+	whole  uint8 // while cut: how many have arrived whole since the last one in segments
 	used   int64 // when one was last sent or received
 }
 
@@ -135,7 +137,7 @@ func (p *Path) askLong() {
 // peer may not ask again for minutes. There is no answer if it cannot.
 func (p *Path) AnswerLong() {
 	if p.need.owes = !p.c.shared.receiveLong(); !p.need.owes {
-		p.need.agreed, p.need.cut = true, false
+		p.need.agreed, p.need.cut, p.need.cuts = true, false, false
 		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
 	}
 }
@@ -203,12 +205,24 @@ func (p *Path) heardLong(h *ethertype.Header) {
 	}
 }
 
-// HeardCut is called for a genuine long frame of the peer. If it is the first one that has arrived in segments, HeardCut
-// notifies the peer. If again is set, it repeats the notification, which may have been lost: frames are lost, or the
-// path is new. A host may join the segments of some frames before they reach the link, so later whole frames mean nothing.
+// wholeRun is how many long frames must arrive whole, one after the other, before the path counts as one that does not
+// cut them: a host may join the segments of some frames before they reach the link.
+const wholeRun = 64
+
+// HeardCut is called for a genuine long frame of the peer. It notifies the peer if it is the first one that has arrived
+// in segments, or if wholeRun frames have arrived whole since. If again is set, it repeats the last notification,
+// which may have been lost: frames are lost, or the path is new.
 func (p *Path) HeardCut(again bool) {
-	if (again || !p.need.cut) && p.c.shared.Long.link.Cut() {
-		p.need.cut = true
+	n := &p.need
+	was := n.cut
+	switch {
+	case p.c.shared.Long.link.Cut():
+		n.cut, n.cuts, n.whole = true, true, 0
+	case n.cut:
+		n.whole++
+		n.cut = n.whole < wholeRun
+	}
+	if n.cut != was || again && n.cuts {
 		p.sendProbe(ethertype.KindProbeAck, ethertype.FlagTakesLong, 0)
 	}
 }
