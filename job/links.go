@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/channel"
 	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/internal/sparse"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -27,11 +28,11 @@ type tree struct {
 	nic    *vipl.NIC
 	own    bool // this member opened nic
 	cq     *seam.Queue
-	peers  []*link // by rank; nil for this rank, and for ranks that were never contacted
-	near   []*link // links that have or had a VI
-	err    error   // the first failure
-	deaths int     // ranks that have failed
-	marks  uint32  // sum of their marks (mark)
+	peers  sparse.Table[link] // by rank; nil for this rank, and for ranks that were never contacted
+	near   []*link            // links that have or had a VI
+	err    error              // the first failure
+	deaths int                // ranks that have failed
+	marks  uint32             // sum of their marks (mark)
 
 	table   []place          // by rank
 	places  []arrival        // known places, in the order of arrival
@@ -102,15 +103,17 @@ func (t *tree) Unlock() {
 
 // peer returns the link with another rank, which may have no VI.
 func (t *tree) peer(rank int) *link {
-	if t.peers[rank] == nil {
-		t.peers[rank] = &link{rank: rank}
+	p := t.peers.At(rank)
+	if p == nil {
+		p = &link{rank: rank}
+		t.peers.Set(rank, p)
 	}
-	return t.peers[rank]
+	return p
 }
 
 // State implements joining.Links. A rank without a link to this one counts as Live if its address is known.
 func (t *tree) State(rank int) joining.State {
-	switch p := t.peers[rank]; {
+	switch p := t.peers.At(rank); {
 	case p != nil && p.state != joining.Absent:
 		return p.state
 	case t.linked(rank) || t.table[rank].addr.IsZero():
@@ -133,11 +136,11 @@ func (t *tree) Open(rank int, connect time.Duration) (*vipl.VI, error) {
 
 // Reset implements joining.Links.
 func (t *tree) Reset(rank int) {
-	if p := t.peers[rank]; p != nil {
+	if p := t.peers.At(rank); p != nil {
 		t.forgetLink(p)
 		p.Close()
 	}
-	t.peers[rank] = nil
+	t.peers.Set(rank, nil)
 }
 
 // say sends a message to p, if p is connected.

@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/internal/sparse"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -52,7 +53,7 @@ func Open(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	}
 	full.Logger = logqueue.New(full.Logger).Logger()
 	id := Identity{Job: full.Job, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
-	t := &tree{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
+	t := &tree{cfg: full, params: program.Params, peers: sparse.New[link](full.Size)}
 	t.job = newMembership(id, t, full.Timeout)
 	if t.nic = full.NIC; full.Size == 1 {
 		if err := ctx.Err(); err != nil {
@@ -76,6 +77,7 @@ func (t *tree) join(ctx context.Context) (err error) {
 		return t.job.errorf("%w", err)
 	}
 	t.up, t.table = -1, make([]place, t.job.Size)
+	t.places = make([]arrival, 0, t.job.Size)
 	if err := t.job.Meet(ctx, t.nic, t.cq.CQ, t.cfg.Logger); err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (t *tree) join(ctx context.Context) (err error) {
 }
 
 // entries returns the maximum number of simultaneous completions.
-func (t *tree) entries() int { return min((linkReceives+linkSends)*len(t.peers), vipl.MaxCQEntries) }
+func (t *tree) entries() int { return min((linkReceives+linkSends)*t.peers.Len(), vipl.MaxCQEntries) }
 
 // close releases what Open acquired.
 func (t *tree) close() {

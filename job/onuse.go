@@ -62,8 +62,8 @@ func (j *membership) OnUse(kick func()) {
 	t.Lock()
 	defer t.Unlock()
 	t.events.kick = kick
-	for rank, p := range t.peers {
-		if p != nil && p.state == joining.Dead {
+	for rank, p := range t.peers.All() {
+		if p.state == joining.Dead {
 			t.events.died(rank, p.err)
 		}
 	}
@@ -138,7 +138,7 @@ func (t *tree) late(req *vipl.Request, h *hello) {
 	if at := t.address(rank); why == nil && !at.IsZero() && at.MAC != req.Remote().MAC {
 		why = fmt.Errorf("rank %d of job %q is at %v", rank, j.Identity.Job, at)
 	}
-	if p := t.peers[rank]; why == nil && p != nil && p.state >= joining.Dead {
+	if p := t.peers.At(rank); why == nil && p != nil && p.state >= joining.Dead {
 		why = fmt.Errorf("rank %d considers rank %d dead", j.Rank, rank)
 	}
 	if why != nil || h.Nonce == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/joining"
+	"github.com/bobnet-go/bobnet/internal/sparse"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -44,7 +45,7 @@ func eachRank(t *testing.T, size int, fn func(w *sim.World, m *Member) error) {
 // begin has a program of the name come together in the member's run. What it runs on top
 // is a Member's connections.
 func begin(m *Member, name string) (*Member, error) {
-	t := &tree{cfg: m.t.cfg, nic: m.t.nic, params: [2]uint32{uint32(len(name))}, peers: make([]*link, len(m.t.peers))}
+	t := &tree{cfg: m.t.cfg, nic: m.t.nic, params: [2]uint32{uint32(len(name))}, peers: sparse.New[link](m.t.peers.Len())}
 	var err error
 	if t.job, err = m.addProgram(joining.Program{Name: name, Version: 3, Links: t, Timeout: t.cfg.Timeout}); err != nil {
 		return nil, err

@@ -58,7 +58,8 @@ func (t *tree) begin(at ethertype.Addr) {
 
 // dead reports whether a rank has failed.
 func (t *tree) dead(rank int) bool {
-	return t.peers[rank] != nil && t.peers[rank].state == joining.Dead
+	p := t.peers.At(rank)
+	return p != nil && p.state == joining.Dead
 }
 
 // attend makes the NIC handle messages of other ranks while the program computes.

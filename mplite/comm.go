@@ -8,8 +8,10 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -51,13 +53,7 @@ const worldContext = 0
 
 // newComm makes a communicator. The mutex is held.
 func newComm(w *world, group []int32, context uint32) *Comm {
-	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), ranks: len(group), log: &callLog{}, places: &placement{}}
-	for i := range c.index {
-		c.index[i] = -1
-	}
-	for i, g := range group {
-		c.index[g] = int32(i)
-	}
+	c := &Comm{w: w, group: group, context: context, index: inverse(group, w.size), ranks: len(group), log: &callLog{}, places: &placement{}}
 	c.rank = int(c.index[w.rank])
 	if w.comms == nil {
 		w.comms = make(map[uint32]*Comm)
@@ -66,6 +62,33 @@ func newComm(w *world, group []int32, context uint32) *Comm {
 	c.hear()
 	return c
 }
+
+// inverse returns the rank in a group of each of size ranks, -1 of a rank that is not in it.
+func inverse(group []int32, size int) []int32 {
+	if all := identity(size); len(group) == size && &group[0] == &all[0] {
+		return group
+	}
+	index := make([]int32, size)
+	for i := range index {
+		index[i] = -1
+	}
+	for i, g := range group {
+		index[g] = int32(i)
+	}
+	return index
+}
+
+// ascending returns the numbers from 0 to job.MaxRanks-1.
+var ascending = sync.OnceValue(func() []int32 {
+	all := make([]int32, job.MaxRanks)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+})
+
+// identity returns the numbers from 0 to n-1. They are shared, so nobody may change them.
+func identity(n int) []int32 { return ascending()[:n:n] }
 
 // hear handles the messages and reports for c that arrived before c was created.
 func (c *Comm) hear() {

@@ -39,7 +39,9 @@ type Config struct {
 	EagerSize int
 	// Credits is the number of messages that each of the other ranks may have in flight to this
 	// rank. 0 means 128 in a job of up to eight ranks. In a larger job it means less, but at
-	// least 8. For each of the other ranks, each credit takes 2*EagerSize bytes of memory.
+	// least 8. For each of the other ranks, each credit takes 2*EagerSize bytes of memory. With
+	// OnUse, a connection begins with at most four credits. Each time a sender runs out of them,
+	// it gets as many more as it has had, until it has this number.
 	Credits int
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
 	// the receive buffers; 0 means 64 MiB, negative means none.

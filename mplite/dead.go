@@ -240,8 +240,8 @@ func (w *world) duplicate(err error) {
 // sayAll sends the report to every rank that this rank is connected with. With OnUse the Member also
 // reports to all ranks, but on another path: later messages of this rank may overtake that report.
 func (w *world) sayAll(r joining.Report) {
-	for _, p := range w.peers {
-		if p != nil && p.state != peerAbsent && (p.rank != r.Rank || r.Twice()) {
+	for _, p := range w.peers.All() {
+		if p.state != peerAbsent && (p.rank != r.Rank || r.Twice()) {
 			p.say(control{kind: kindFail, tag: int32(r.Rank), body: []byte(r.String())})
 		}
 	}

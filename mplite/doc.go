@@ -81,7 +81,8 @@
 // In a job of more than eight ranks, two ranks connect when one of them first sends to the other
 // (OnUse). That message takes about three round trips more than later ones. The time of Init grows
 // with the logarithm of the number of ranks, and a rank has buffers only for the ranks that it
-// communicates with. A collective connects only the ranks between which its algorithm sends.
+// communicates with: a few for each, and up to Config.Credits for a rank that sends many messages
+// at a time. A collective connects only the ranks between which its algorithm sends.
 //
 // If a connection fails because the peer refuses it or this rank has no resources, the sends that
 // wait for it return the error, and the next send tries again. In a smaller job, and with

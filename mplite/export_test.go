@@ -3,6 +3,7 @@ package mplite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/transport"
@@ -253,7 +254,7 @@ func ClearedTo(r Request) vipl.RemoteSegment {
 }
 
 // Unsaid returns how many control messages for a rank wait for credits.
-func Unsaid(c *Comm, rank int) int { return c.w.peers[rank].pending.Len() }
+func Unsaid(c *Comm, rank int) int { return c.w.peers.At(rank).pending.Len() }
 
 // Requests returns how many requests the rank has ever needed at the same time.
 func Requests(c *Comm) int { return len(c.w.requests) }
@@ -263,8 +264,8 @@ func Staged(c *Comm) int { return c.w.stages.kept }
 
 // Connected returns how many ranks c's rank has a VI for.
 func Connected(c *Comm) (n int) {
-	for _, p := range c.w.peers {
-		if p != nil && p.VI != nil {
+	for _, p := range c.w.peers.All() {
+		if p.VI != nil {
 			n++
 		}
 	}
@@ -304,16 +305,15 @@ func (m memory) ReadMemory(_ uint16, dst []byte, from, mark uint64) (uint64, err
 // read reads.
 func SetMemory(c *Comm, read func(dst []byte, from, mark uint64) (uint64, error)) {
 	c.w.reader = memory{read: read}
-	for _, p := range c.w.peers {
-		if p != nil {
-			p.near = 1
-		}
+	for _, p := range c.w.peers.All() {
+		p.near = 1
 	}
 }
 
 // ForgetHost makes c's rank one that has not learned the host of another rank.
 func ForgetHost(c *Comm, rank int) {
-	hosts := c.w.hosts
+	hosts := slices.Clone(c.w.hosts) // several ranks share it
+	c.w.hosts = hosts
 	next := int32(-1) // the lowest rank that is left there
 	for r, h := range hosts {
 		if h == hosts[rank] && r != rank {

@@ -1,6 +1,8 @@
 package mplite
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -10,18 +12,25 @@ import (
 // findHosts determines which ranks share a host, after all ranks have joined: ranks share a host if
 // their NICs have the same MAC address. Each rank has one NIC, so all ranks get the same result.
 func (w *world) findHosts() {
-	w.hosts = make([]int32, w.size)
-	known := map[ethertype.MAC]int32{}
-	for rank := range w.hosts {
-		w.hosts[rank] = int32(rank)
-		mac, ok := w.macOf(rank)
-		if !ok {
-			continue
+	macs := make([]ethertype.MAC, w.size) // zero if unknown
+	var order []int32
+	for rank := range macs {
+		if mac, ok := w.macOf(rank); ok {
+			macs[rank] = mac
+			order = append(order, int32(rank))
 		}
-		if first, seen := known[mac]; seen {
-			w.hosts[rank] = first
-		} else {
-			known[mac] = int32(rank)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(bytes.Compare(macs[a][:], macs[b][:]), cmp.Compare(a, b))
+	})
+	w.hosts = identity(w.size)
+	shared := false
+	for i := 1; i < len(order); i++ {
+		if a, b := order[i-1], order[i]; macs[a] == macs[b] {
+			if !shared {
+				w.hosts, shared = slices.Clone(w.hosts), true
+			}
+			w.hosts[b] = w.hosts[a]
 		}
 	}
 }
@@ -38,7 +47,7 @@ func (w *world) macOf(rank int) (mac ethertype.MAC, ok bool) {
 		at, _ := w.job.Station(rank)
 		return at.MAC, !at.IsZero()
 	}
-	p := w.peers[rank]
+	p := w.peers.At(rank)
 	if p.VI == nil {
 		return mac, false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/internal/sparse"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -58,7 +59,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if w.job, err = newJob(w, first.Job); err != nil {
 		return nil, fmt.Errorf("mplite: init: %w", err)
 	}
-	w.peers = make([]*peer, w.size)
+	w.peers = sparse.New[peer](w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
 	if w.size > 1 {
@@ -68,12 +69,8 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 		}
 	}
 	w.findHosts()
-	group := make([]int32, w.size)
-	for i := range group {
-		group[i] = int32(i)
-	}
 	w.context = 2
-	return newComm(w, group, worldContext), nil
+	return newComm(w, identity(w.size), worldContext), nil
 }
 
 // Open is another name of Init, for consistency with the other packages.
@@ -90,7 +87,7 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	}
 	w.findReader()
 	w.onUse = w.cfg.onUse()
-	for i := range w.peers {
+	for i := range w.size {
 		if i != w.rank && !w.onUse {
 			w.peer(i)
 		}
@@ -222,8 +219,8 @@ func (w *world) sayBye() {
 		return
 	}
 	w.saidBye = true
-	for _, p := range w.peers {
-		if p != nil && !(w.onUse && p.state == peerAbsent) {
+	for _, p := range w.peers.All() {
+		if !(w.onUse && p.state == peerAbsent) {
 			p.say(control{kind: kindBye})
 		}
 	}
@@ -234,8 +231,8 @@ func (w *world) sayBye() {
 
 // living returns another rank that has neither left nor failed, or nil.
 func (w *world) living() *peer {
-	for _, p := range w.peers {
-		if p != nil && p.state == peerLive {
+	for _, p := range w.peers.All() {
+		if p.state == peerLive {
 			return p
 		}
 	}
@@ -248,10 +245,8 @@ func (w *world) close() {
 	if w.nic == nil {
 		return
 	}
-	for _, p := range w.peers {
-		if p != nil {
-			p.Close()
-		}
+	for _, p := range w.peers.All() {
+		p.Close()
 	}
 	if w.cq != nil {
 		w.cq.Close()
@@ -294,8 +289,8 @@ func (c *Comm) Abort(code int) {
 	w := c.w
 	w.job.Abort(code) // first: when other ranks fail because of the abort, the launcher may kill this process
 	w.mu.Lock()
-	for _, p := range w.peers {
-		if p != nil && p.state == peerLive {
+	for _, p := range w.peers.All() {
+		if p.state == peerLive {
 			p.say(control{kind: kindAbort, tag: int32(code)})
 		}
 	}
@@ -313,7 +308,7 @@ func (c *Comm) Abort(code int) {
 
 // wireVersion changes with the format of a hello or a message, with the messages that a collective
 // sends, and with the messages of package job between ranks.
-const wireVersion = 13
+const wireVersion = 14
 
 // program is what job's errors and names call this package.
 const program = "MPLite"
@@ -343,22 +338,22 @@ type links struct{ w *world }
 func (l links) Lock()                          { l.w.mu.Lock() }
 func (l links) Unlock()                        { l.w.mu.Unlock() }
 func (l links) Step(ctx context.Context) error { return l.w.step(ctx) }
-func (l links) State(rank int) joining.State   { return joining.State(l.w.peers[rank].state) }
-func (l links) Greet(rank int)                 { l.w.peers[rank].greet() }
+func (l links) State(rank int) joining.State   { return joining.State(l.w.peers.At(rank).state) }
+func (l links) Greet(rank int)                 { l.w.peers.At(rank).greet() }
 func (l links) Tell(r joining.Report)          { l.w.sayAll(r) }
 func (l links) End(err error)                  { l.w.duplicate(err) }
 func (l links) Params() [2]uint32              { return l.w.params() }
 
 // Open makes the VI and the buffers of a rank.
 func (l links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
-	p := l.w.peers[rank]
+	p := l.w.peers.At(rank)
 	err := p.init(connect)
 	return p.VI, err
 }
 
 // Reset makes the rank's next connection a small one, for a few short messages.
 func (l links) Reset(rank int) {
-	p := l.w.peers[rank]
+	p := l.w.peers.At(rank)
 	p.Close()
 	*p = peer{w: l.w, rank: rank}
 	l.w.cfg.Credits, l.w.cfg.EagerSize = 2, 64
@@ -381,8 +376,8 @@ func (l links) Err() error {
 
 // Unacked returns how many messages to connected ranks are not acknowledged yet.
 func (l links) Unacked() (n int) {
-	for _, p := range l.w.peers {
-		if p != nil && p.Connected() {
+	for _, p := range l.w.peers.All() {
+		if p.Connected() {
 			n += p.unacked()
 		}
 	}

@@ -39,10 +39,10 @@ type landing struct {
 	// This rank's landing memory, which the peer writes to:
 	mem    []byte // nil until it is granted
 	handle vipl.MemHandle
-	seen   int                // announced messages that landing memory could have held
-	held   uint8              // slots that hold messages
-	owed   uint8              // free slots that the peer does not know of yet
-	kept   [landSlots]inbound // messages without a receive, by their first slot
+	seen   int       // announced messages that landing memory could have held
+	held   uint8     // slots that hold messages
+	owed   uint8     // free slots that the peer does not know of yet
+	kept   []inbound // messages without a receive, by their first slot
 
 	// The peer's landing memory, which this rank writes to:
 	granted bool   // the peer has granted it
@@ -74,7 +74,7 @@ func (p *peer) showsLanding(size uint64) {
 		return // messages are announced as before
 	}
 	w.landings += len(mem)
-	l.mem, l.handle = mem, handle
+	l.mem, l.handle, l.kept = mem, handle, make([]inbound, landSlots)
 	p.say(control{kind: kindLand, size: landMax, target: target{addr: vipl.VirtualAddress(mem), handle: uint32(handle)}})
 }
 

@@ -1,5 +1,7 @@
 package mplite
 
+import "github.com/bobnet-go/bobnet/internal/sparse"
+
 // The matching rules of MPI, pure. A receive names a context (communicator), a source or
 // AnySource, and a tag or AnyTag; a message has all three. Both sides keep order: a
 // message takes the oldest receive that it matches, and a receive takes the oldest
@@ -14,14 +16,14 @@ package mplite
 
 // matcher holds posted receives and unexpected messages. It is not safe for concurrent use.
 type matcher struct {
-	sources []*source     // by rank; nil before the first use
-	wild    list[request] // receives from any source
-	all     list[inbound] // in order of arrival
-	claimed list[inbound] // taken by matched probes, not received yet
-	claims  uint64        // number of claims so far
-	next    uint64        // number of the next posted receive
-	waiting int           // messages in all
-	waitMax int           // its maximum so far
+	sources sparse.Table[source] // by rank; nil before the first use
+	wild    list[request]        // receives from any source
+	all     list[inbound]        // in order of arrival
+	claimed list[inbound]        // taken by matched probes, not received yet
+	claims  uint64               // number of claims so far
+	next    uint64               // number of the next posted receive
+	waiting int                  // messages in all
+	waitMax int                  // its maximum so far
 }
 
 // source holds the posted receives and unexpected messages of one rank.
@@ -30,13 +32,13 @@ type source struct {
 	arrived list[inbound]
 }
 
-func (m *matcher) init(ranks int) { m.sources = make([]*source, ranks) }
+func (m *matcher) init(ranks int) { m.sources = sparse.New[source](ranks) }
 
 func (m *matcher) of(rank int32) *source {
-	s := m.sources[rank]
+	s := m.sources.At(int(rank))
 	if s == nil {
 		s = &source{}
-		m.sources[rank] = s
+		m.sources.Set(int(rank), s)
 	}
 	return s
 }

@@ -193,7 +193,7 @@ func (p *peer) reset() {
 	p.w.dialing = slices.DeleteFunc(p.w.dialing, func(q *peer) bool { return q == p })
 	p.Close()
 	p.Channel = channel.Channel{}
-	p.rx, p.control, p.caller = nil, 0, false
+	p.control, p.caller = 0, false
 }
 
 // accept handles the request of a rank for a connection.
@@ -308,7 +308,7 @@ func (p *peer) live() {
 	}
 	p.state, p.givenUp = peerLive, 0
 	p.meetNear()
-	p.credits = int(credits)
+	p.credits, _ = p.w.firstCredits(int(credits))
 	p.eagerMax = min(int(eager), p.w.cfg.EagerSize)
 	for _, dead := range p.w.dead { // first, because later messages may be consequences of these deaths
 		p.say(control{kind: kindFail, tag: int32(dead.rank), body: []byte(p.w.job.ReportOf(dead.err).String())})

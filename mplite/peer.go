@@ -49,10 +49,11 @@ type peer struct {
 
 	owed        int // data credits to return
 	owedControl int
-	due         int  // value of owed at which a credit message is sent
-	hungry      bool // the peer is out of data credits
-	unexpected  int  // receive buffers that hold unexpected messages
-	rx          []rxBuf
+	due         int      // value of owed at which a credit message is sent
+	hungry      bool     // the peer is out of data credits
+	room        int      // receive buffers for its data messages: all data credits that it has ever had
+	controlRoom int      // receive buffers for its control messages
+	unexpected  int      // receive buffers that hold unexpected messages
 	withheld    []*rxBuf // free, but not posted until fewer answers wait
 
 	land landing
@@ -60,13 +61,13 @@ type peer struct {
 
 // peer returns another rank. A rank takes no memory before its first use.
 func (w *world) peer(rank int) *peer {
-	p := w.peers[rank]
+	p := w.peers.At(rank)
 	if p == nil {
 		p = &peer{w: w, rank: rank}
 		if w.fatal != nil {
 			p.state, p.err = peerDead, w.fatal
 		}
-		w.peers[rank] = p
+		w.peers.Set(rank, p)
 	}
 	return p
 }
@@ -80,22 +81,33 @@ type rxBuf = channel.Receive[inbound]
 func (p *peer) init(connect time.Duration) error {
 	w := p.w
 	cfg := &w.cfg
-	p.control = controlCredits
-	p.due = max(1, cfg.Credits/2)
-	p.rx = make([]rxBuf, cfg.Credits+controlCredits)
-	for i := range p.rx {
-		p.rx[i].With.rx = &p.rx[i]
-	}
+	p.room, p.controlRoom = w.firstCredits(cfg.Credits)
+	p.control = p.controlRoom // the same at every rank
+	p.due = max(1, p.room/2)
 	return channel.Open(&p.Channel, &channel.Config{
 		NIC: w.nic, CQ: w.cq.CQ, Context: p, Private: true, Sparse: w.onUse, Sends: cfg.Credits,
-		Size: headerSize + callSize + (max(cfg.EagerSize, joining.ReportMax)+7)&^7,
+		More: cfg.Credits - p.room + controlCredits - p.controlRoom, Size: w.bufferSize(),
 		Attributes: vipl.Attributes{
 			EnableRDMAWrite: true,
 			QueueDepth:      cfg.Credits + controlCredits + maxWrites,
 			PeerTimeout:     cfg.PeerTimeout,
 			ConnectTimeout:  max(connect, 1),
 		},
-	}, p.rx)
+	}, newBuffers(p.room+p.controlRoom))
+}
+
+// bufferSize returns the size of a receive buffer in bytes.
+func (w *world) bufferSize() int {
+	return headerSize + callSize + (max(w.cfg.EagerSize, joining.ReportMax)+7)&^7
+}
+
+// newBuffers returns n receive buffers.
+func newBuffers(n int) []rxBuf {
+	rx := make([]rxBuf, n)
+	for i := range rx {
+		rx[i].With.rx = &rx[i]
+	}
+	return rx
 }
 
 // Credits. Every message fills one receive buffer that its receiver has posted. A message
@@ -112,13 +124,60 @@ func (p *peer) init(connect time.Duration) error {
 // half of the peer's control credits. So the two sides can never run out of control
 // credits at the same time.
 //
+// A connection on first use begins with few credits, because most ranks exchange few
+// messages with most others. A peer whose message has taken the last data credit gets as
+// many more as it has had, up to Config.Credits. A peer that has sent so many control
+// messages without an answer that their credits must be returned gets all controlCredits.
+//
 // Data messages may need answers, which are control messages. While many answers wait
 // because the peer returns no control credits, the peer gets no data credits either.
 const (
 	controlCredits = 8
-	controlDue     = controlCredits / 2
 	maxWrites      = 8 // maximum RDMA writes in progress to one peer
+
+	firstData    = 4 // data credits at the beginning of a connection on first use
+	firstControl = 4 // control credits
 )
+
+// firstCredits returns the number of data and control credits that a rank has at the
+// beginning of a connection with a rank whose Config.Credits is most.
+func (w *world) firstCredits(most int) (data, control int) {
+	if w.onUse {
+		return min(most, firstData), firstControl
+	}
+	return most, controlCredits
+}
+
+// grow posts more receive buffers for data messages of p, which has spent all credits. p gets the
+// credits with the next message.
+func (p *peer) grow() {
+	more := min(p.room, p.w.cfg.Credits-p.room)
+	if more > 0 && !p.congested() && p.extend(more) {
+		p.room += more
+		p.owed += more
+		p.due = max(1, p.room/2)
+	}
+}
+
+// growControl is grow for control messages.
+func (p *peer) growControl() {
+	if more := controlCredits - p.controlRoom; more > 0 && p.extend(more) {
+		p.controlRoom += more
+		p.owedControl += more
+	}
+}
+
+// extend posts more receive buffers, and reports whether p's VI has taken them.
+func (p *peer) extend(more int) bool {
+	if p.state >= peerDead {
+		return false
+	}
+	err := channel.Add(&p.Channel, newBuffers(more), p.w.bufferSize())
+	if err != nil {
+		p.refuses(err)
+	}
+	return err == nil
+}
 
 // pump sends the waiting messages that can be sent now.
 func (p *peer) pump() {
@@ -154,7 +213,7 @@ func (p *peer) pump() {
 // returnCredits sends a credit message if enough is owed, or anything to a
 // hungry peer.
 func (p *peer) returnCredits() {
-	forced := p.owedControl >= controlDue
+	forced := p.returnsControl()
 	if p.owed < p.due && !forced && !p.landingDue() && (!p.hungry || p.owed == 0) {
 		return
 	}
@@ -165,6 +224,9 @@ func (p *peer) returnCredits() {
 	p.w.stats.CreditMessages++
 	p.post(&header{kind: kindCredit}, nil)
 }
+
+// returnsControl reports whether p must get back control credits, because half of them are owed.
+func (p *peer) returnsControl() bool { return p.owedControl >= p.controlRoom/2 }
 
 // returnSoon sends a credit message if one is due and no answer to p has returned the
 // credits.
@@ -191,7 +253,7 @@ func (p *peer) withhold(rx *rxBuf) {
 // are as many as all data credits that p has ever had. A peer that then sends another
 // data message breaks the rules. It must be detected here, while receives are still
 // posted: without a posted receive, nothing would report the end of the connection.
-func (p *peer) full() bool { return p.unexpected+len(p.withheld) >= p.w.cfg.Credits }
+func (p *peer) full() bool { return p.unexpected+len(p.withheld) >= p.room }
 
 // repost posts a receive buffer again, and then owes the peer a data credit.
 func (p *peer) repost(rx *rxBuf) {
@@ -221,6 +283,9 @@ func (p *peer) repostControl(rx *rxBuf) {
 		return
 	}
 	p.owedControl++
+	if p.returnsControl() {
+		p.growControl()
+	}
 	p.pump()
 }
 

@@ -95,8 +95,8 @@ func (c *Comm) Pending() Pending {
 			s.Unexpected = append(s.Unexpected, n.of.describe())
 		}
 	}
-	for _, p := range w.peers {
-		if p != nil && !p.quiet() {
+	for _, p := range w.peers.All() {
+		if !p.quiet() {
 			s.Peers = append(s.Peers, p.describe())
 		}
 	}

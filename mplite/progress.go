@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/joining"
 	"github.com/bobnet-go/bobnet/internal/link/optional"
 	"github.com/bobnet-go/bobnet/internal/seam"
+	"github.com/bobnet-go/bobnet/internal/sparse"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -34,7 +35,7 @@ type world struct {
 	member *job.Member // set only if onUse, and used by this package alone
 
 	mu        guard
-	peers     []*peer // by rank, nil for this rank
+	peers     sparse.Table[peer] // by rank; nil for this rank, and before the first use
 	match     matcher
 	requests  []*request // all requests, by id
 	free      []*request
@@ -218,8 +219,8 @@ func (w *world) shutdown(err error) {
 		return
 	}
 	w.fatal = err
-	for _, p := range w.peers {
-		if p != nil && p.state < peerDead {
+	for _, p := range w.peers.All() {
+		if p.state < peerDead {
 			p.state, p.err = peerDead, err
 			p.taken.Clear()
 		}

@@ -116,7 +116,7 @@ func (c *Comm) unreachable(env envelope) error {
 		return w.fatal
 	}
 	if env.src != AnySource {
-		if p := w.peers[env.src]; p != nil && p.state >= peerDead {
+		if p := w.peers.At(int(env.src)); p != nil && p.state >= peerDead {
 			return p.err
 		}
 		return nil
@@ -126,7 +126,7 @@ func (c *Comm) unreachable(env envelope) error {
 		return last
 	}
 	for rank, g := range c.group {
-		p := w.peers[g]
+		p := w.peers.At(int(g))
 		if rank != c.rank && (p == nil || p.state < peerDead) {
 			return nil
 		}
@@ -201,6 +201,7 @@ func (p *peer) received(d *vipl.Descriptor) {
 func (p *peer) followUp(h *header) {
 	if h.flags&flagHungry != 0 {
 		p.hungry = true
+		p.grow()
 	}
 	if p.pending.Len() > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
 		p.pump()

@@ -77,7 +77,7 @@ func (c *Comm) send(ctx context.Context, buf []byte, dst, tag int, s spec) error
 		w.mu.Unlock()
 		return err
 	}
-	if p := w.peers[c.group[dst]]; p != nil && s.flags&flagSync == 0 && p.clearToSend(len(buf)) {
+	if p := w.peers.At(int(c.group[dst])); p != nil && s.flags&flagSync == 0 && p.clearToSend(len(buf)) {
 		p.sendEager(buf, tag, s, 0)
 		w.mu.Unlock()
 		return nil
@@ -124,7 +124,7 @@ func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 	if dst == None {
 		return w.finish(ctx, recv)
 	}
-	if p := w.peers[c.group[dst]]; p != nil && p.clearToSend(len(sendbuf)) {
+	if p := w.peers.At(int(c.group[dst])); p != nil && p.clearToSend(len(sendbuf)) {
 		p.sendEager(sendbuf, sendtag, s, 0)
 		return w.finish(ctx, recv)
 	}

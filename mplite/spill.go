@@ -16,7 +16,7 @@ func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf, slots ui
 		in = &p.land.kept[bits.TrailingZeros8(slots)]
 		in.data, in.slots = payload, slots
 		p.repost(rx)
-	} else if p.unexpected >= w.cfg.Credits/2 {
+	} else if p.unexpected >= p.room/2 {
 		if moved := w.spill.get(payload); moved != nil {
 			in = moved
 			p.repost(rx)

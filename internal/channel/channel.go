@@ -63,7 +63,8 @@ type Channel struct {
 	nic     *vipl.NIC
 	private bool // Tag is this channel's own
 	sends   []Buffer
-	next    int // of sends
+	next    int    // of sends
+	spare   []byte // memory for receives of Add
 }
 
 // Config says what Open makes.
@@ -75,7 +76,8 @@ type Config struct {
 	Private    bool   // a tag of its own, so that no other peer can write to memory of this one
 	Size       int    // of a buffer, in bytes
 	Sends      int    // buffers of sends
-	Memory     []byte // of the buffers: those of receives come first; nil: pages of its own
+	More       int    // receives that Add can add
+	Memory     []byte // of the buffers; nil: pages of its own
 	Sparse     bool   // its own memory uses no huge pages: for many channels of which most carry little
 }
 
@@ -98,7 +100,7 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	c.VI = vi
 	mem := cfg.Memory
 	if mem == nil {
-		mem, c.Mem, err = c.nic.AllocMem((len(receives)+cfg.Sends)*cfg.Size, &vipl.MemAttributes{Ptag: c.Tag})
+		mem, c.Mem, err = c.nic.AllocMem((len(receives)+cfg.Sends+cfg.More)*cfg.Size, &vipl.MemAttributes{Ptag: c.Tag})
 		if cfg.Sparse && err == nil {
 			_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // fails on a kernel without huge pages
 		}
@@ -108,17 +110,23 @@ func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	if err != nil {
 		return err
 	}
-	for i := range receives {
-		receives[i].Init(mem[:cfg.Size:cfg.Size], c.Mem, &receives[i])
-		mem = mem[cfg.Size:]
-		if err := c.Repost(&receives[i].Buffer); err != nil {
-			return err
-		}
-	}
 	c.sends = make([]Buffer, cfg.Sends)
 	for i := range c.sends {
 		c.sends[i].Init(mem[:cfg.Size:cfg.Size], c.Mem, nil)
 		mem = mem[cfg.Size:]
+	}
+	c.spare = mem
+	return Add(c, receives, cfg.Size)
+}
+
+// Add posts further receives of an open channel, whose buffers have size bytes. Config.More is how many there may be.
+func Add[T any](c *Channel, receives []Receive[T], size int) error {
+	for i := range receives {
+		receives[i].Init(c.spare[:size:size], c.Mem, &receives[i])
+		c.spare = c.spare[size:]
+		if err := c.Repost(&receives[i].Buffer); err != nil {
+			return err
+		}
 	}
 	return nil
 }
