@@ -300,6 +300,9 @@ func (h *head) lose(r *remote, err error) {
 	}
 	h.left -= len(r.running)
 	clear(r.running)
+	if since := r.hears.since(); h.failure != nil && h.failure.Host != r.host.Name && since >= h.cfg.overdue() {
+		h.failure.Silent = append(h.failure.Silent, Silent{r.host.Name, since})
+	}
 	if h.note(r, -1, all...); !h.cfg.Continue {
 		h.stop(h.failure)
 	}
@@ -332,7 +335,7 @@ func (h *head) giveUp() {
 				left = append(left, r)
 			}
 		}
-		h.failure.Silent = silent(left, h.cfg.overdue())
+		h.failure.Silent = append(h.failure.Silent, silent(left, h.cfg.overdue())...)
 	}
 	for _, r := range h.nodes {
 		h.left -= len(r.running)
@@ -434,6 +437,16 @@ type hearing struct {
 	// waits is the time at which the current Read began to wait, in nanoseconds since 1970; 0 if no
 	// Read waits.
 	waits atomic.Int64
+	last  atomic.Int64 // time at which a Read last returned data; 0 if none has
+}
+
+// since returns how long ago the node's last data arrived, or 0 if none has.
+func (h *hearing) since() time.Duration {
+	last := h.last.Load()
+	if last == 0 {
+		return 0
+	}
+	return time.Duration(time.Now().UnixNano() - last)
 }
 
 // quiet returns for how long the current Read has been waiting for the node.
@@ -445,7 +458,7 @@ func (h *hearing) quiet() time.Duration {
 	return time.Duration(time.Now().UnixNano() - since)
 }
 
-// Silent is a host that sent nothing when the job ended.
+// Silent is a host that had sent nothing for some time when the job ended, or when its connection did.
 type Silent struct {
 	Host string
 	For  time.Duration
@@ -477,9 +490,14 @@ func withSilent(text string, hosts []Silent) string {
 // Read implements io.Reader. Only its own waiting counts as silence, not the time in which it is
 // not called because the output is blocked. It waits in pieces, so that only one piece expires
 // when this process is stopped and continued.
-func (h *hearing) Read(b []byte) (int, error) {
+func (h *hearing) Read(b []byte) (n int, err error) {
 	h.waits.Store(time.Now().UnixNano())
-	defer h.waits.Store(0)
+	defer func() {
+		h.waits.Store(0)
+		if n > 0 {
+			h.last.Store(time.Now().UnixNano())
+		}
+	}()
 	if h.most == 0 {
 		return h.from.Read(b)
 	}
@@ -487,7 +505,7 @@ func (h *hearing) Read(b []byte) (int, error) {
 		if err := h.from.SetReadDeadline(time.Now().Add(h.most / beats)); err != nil {
 			return 0, err
 		}
-		if n, err := h.from.Read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n, err = h.from.Read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 	}

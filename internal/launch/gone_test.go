@@ -217,6 +217,24 @@ func TestSilentHostNamed(t *testing.T) {
 	}
 }
 
+// TestSilentHostLost: a rank fails, and the connection to the host that it misses ends while the other ranks are
+// being ended, as that of ssh does by its own keep-alive. The host is named, and for how long nothing was heard of it.
+// A host that ends in time after the failure is not named.
+func TestSilentHostLost(t *testing.T) {
+	for quiet, want := range map[time.Duration]bool{10 * time.Second: true, 0: false} {
+		h := &head{cfg: &Config{}, left: 1}
+		h.failure = &ExitError{Rank: 0, Host: "localhost", State: "exit status 3", Code: 3}
+		h.stopped = h.failure
+		r := &remote{host: Host{Name: "other"}, ranks: []int{1}, running: map[int]bool{1: true}, said: &tail{}, hears: &hearing{}}
+		h.nodes = []*remote{r}
+		r.hears.last.Store(time.Now().Add(-quiet).UnixNano())
+		h.lose(r, io.EOF)
+		if has := strings.Contains(h.stopped.Error(), "; host other has sent nothing for 10s"); has != want || h.left != 0 {
+			t.Errorf("quiet for %v: %v, %d ranks left", quiet, h.stopped, h.left)
+		}
+	}
+}
+
 // TestNamedHost: the error of a rank names its peer by a MAC address only. The head says which host
 // has it.
 func TestNamedHost(t *testing.T) {
