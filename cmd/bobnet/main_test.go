@@ -19,11 +19,11 @@ import (
 var errNoLab error
 
 func TestMain(m *testing.M) {
-	// The scripts run this program under the name bobnet.
-	if filepath.Base(os.Args[0]) != "bobnet" {
+	// The scripts run this program under the name bobnet, and TestCardUsers also as rpcuser.
+	if name := filepath.Base(os.Args[0]); name != "bobnet" && name != "rpcuser" {
 		errNoLab = lab.ReexecIfNeeded()
 	}
-	testscript.Main(m, map[string]func(){"bobnet": main})
+	testscript.Main(m, map[string]func(){"bobnet": main, "rpcuser": rpcUser})
 }
 
 // needLab skips the test where the system forbids labs.

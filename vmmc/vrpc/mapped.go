@@ -38,6 +38,7 @@ type mapped struct {
 	// a client does. A server does not, and learns of freed memory only from its control word.
 	reads   bool
 	partial []byte // earlier pieces of a message
+	closed  bool   // mem is freed as soon as no record is held
 
 	heard   atomic.Uint32 // freed bytes that the other side reports in its records
 	starved atomic.Bool   // the writer waits for that
@@ -91,6 +92,16 @@ func (m *mapped) free(ticket uint64) {
 	}
 	m.first += uint64(n)
 	m.held = m.held[:copy(m.held, m.held[n:])]
+	m.freeMemory()
+}
+
+// freeMemory frees the ring after close, unless a record is held. The caller must hold the reading
+// lock.
+func (m *mapped) freeMemory() {
+	if m.closed && len(m.held) == 0 && m.mem != nil {
+		m.proc.FreeMem(m.mem)
+		m.mem = nil
+	}
 }
 
 // owed reports whether the other side must be notified of freed memory although no record is sent
@@ -147,12 +158,17 @@ func (m *mapped) tellNow() uint32 {
 	return freed
 }
 
-// close ends the side: later writes to its ring fail, and the other side is notified.
+// close ends the side: later writes to its ring fail, and the other side is notified. No goroutine
+// may receive or send any more; held records stay valid until they are freed.
 func (m *mapped) close(ctx context.Context) {
 	m.export.Unexport(ctx)
 	if m.to != nil {
 		m.to.Unimport(ctx)
 	}
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	m.closed = true
+	m.freeMemory()
 }
 
 // mappedAddr is the address of a server over VMMC, as a net.Addr.

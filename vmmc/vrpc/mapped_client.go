@@ -71,6 +71,7 @@ func (c *mappedConn) read() error {
 	<-c.dead
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
+	c.writing <- struct{}{} // for good: the last send has returned
 	c.close(ctx)
 	return c.why
 }
@@ -239,14 +240,14 @@ func (c *mappedConn) look(x *Exchange) error {
 func (c *mappedConn) ready() bool {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	return c.in.ready()
+	return !c.closed && c.in.ready()
 }
 
 // readReplies takes replies out of the ring. It reports whether any was for a call other than x.
 func (c *mappedConn) readReplies(x *Exchange) (others bool, err error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	for {
+	for !c.closed {
 		rec, ticket, ok, err := c.receive()
 		if err != nil || !ok {
 			return others, err
@@ -276,6 +277,7 @@ func (c *mappedConn) readReplies(x *Exchange) (others bool, err error) {
 		others = others || y != x
 		y.done <- nil
 	}
+	return others, nil
 }
 
 // waiting returns the call that a reply is for, or nil if it no longer waits.

@@ -64,11 +64,30 @@ func (s *Server) ListenVMMC(p *vmmc.Process, id uint32, policy vmmc.Policy) (vmm
 func newDoor(s *Server, p *vmmc.Process, id uint32, policy vmmc.Policy) (d *door, err error) {
 	d = &door{server: s, proc: p, knocking: make(chan vmmc.Peer, maxKnocking), patience: greetPatience}
 	d.ctx, d.cancel = context.WithCancel(s.ctx)
-	d.export, err = p.Export(make([]byte, vmmc.WordSize), id, policy, d.knocked)
-	if err != nil {
+	if d.export, err = exportMemory(p, vmmc.WordSize, id, policy, d.knocked); err != nil {
 		d.cancel()
 	}
 	return d, err
+}
+
+// exportMemory exports new memory of p (Process.AllocMem). withdraw frees it.
+func exportMemory(p *vmmc.Process, size int, id uint32, policy vmmc.Policy, handler vmmc.Handler) (*vmmc.Export, error) {
+	mem, err := p.AllocMem(size)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.Export(mem, id, policy, handler)
+	if err != nil {
+		p.FreeMem(mem)
+	}
+	return e, err
+}
+
+// withdraw ends an export of exportMemory.
+func withdraw(ctx context.Context, p *vmmc.Process, e *vmmc.Export) error {
+	err := e.Unexport(ctx)
+	p.FreeMem(e.Bytes())
+	return err
 }
 
 // Close starts to close the door and its connections.
@@ -81,7 +100,7 @@ func (d *door) Close() error {
 func (d *door) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	return d.export.Unexport(ctx)
+	return withdraw(ctx, d.proc, d.export)
 }
 
 // knocked is the handler of the door's notifications.
@@ -161,6 +180,7 @@ func (d *door) serve(ctx context.Context, from vmmc.Peer, full bool) {
 		v.group.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 		defer cancel()
+		m.held = nil // the procedures that used records have returned
 		m.close(ctx)
 	}()
 	v.count(v.serve())
@@ -182,12 +202,12 @@ func (d *door) greet(ctx context.Context, from vmmc.Peer, full bool) (m *mapped,
 	if full {
 		return nil, errors.Join(errFullServer, p.SendMsg(ctx, endGreeting(new(ringOffer).append(nil, greetingFull)), greeting.Addr()))
 	}
-	export, mem, err := exportRing(p, ringSize(d.server.cfg.Ring), from)
+	export, err := exportRing(p, ringSize(d.server.cfg.Ring), from)
 	if err != nil {
 		return nil, err
 	}
-	own := ringOffer{export.ID(), uint32(len(mem) - ringControl), newRingKey()}
-	m = newMapped(p, mem, own.key)
+	own := ringOffer{export.ID(), uint32(len(export.Bytes()) - ringControl), newRingKey()}
+	m = newMapped(p, export.Bytes(), own.key)
 	m.export, m.reads = export, true
 	if err = p.SendMsg(ctx, endGreeting(own.append(nil, greetingYes)), greeting.Addr()); err == nil {
 		err = m.meet(ctx, from)
@@ -474,13 +494,12 @@ func greetingID(server vmmc.Peer) uint32 {
 }
 
 // exportRing exports memory for a ring to one process.
-func exportRing(p *vmmc.Process, size int, to vmmc.Peer) (*vmmc.Export, []byte, error) {
-	mem := make([]byte, ringControl+size)
+func exportRing(p *vmmc.Process, size int, to vmmc.Peer) (*vmmc.Export, error) {
 	for {
 		id := firstRingID | rand.Uint32()>>4
-		e, err := p.Export(mem, id, vmmc.Policy{Processes: []vmmc.Peer{to}}, nil)
+		e, err := exportMemory(p, ringControl+size, id, vmmc.Policy{Processes: []vmmc.Peer{to}}, nil)
 		if !errors.Is(err, vmmc.ErrExists) {
-			return e, mem, err
+			return e, err
 		}
 	}
 }
@@ -559,12 +578,12 @@ func knock(ctx context.Context, door *vmmc.Import, p *vmmc.Process, ring int) (m
 	if err != nil {
 		return nil, err
 	}
-	export, mem, err := exportRing(p, ring, server)
+	export, err := exportRing(p, ring, server)
 	if err != nil {
 		return nil, err
 	}
 	own := ringOffer{export.ID(), uint32(ring), newRingKey()}
-	m = newMapped(p, mem, own.key)
+	m = newMapped(p, export.Bytes(), own.key)
 	m.export = export
 	to, err := offer.accept(ctx, p, server)
 	if err != nil {
@@ -587,12 +606,12 @@ func greet(ctx context.Context, door *vmmc.Import, p *vmmc.Process, server vmmc.
 		return o, err
 	}
 	defer k.unlock()
-	greeting := make([]byte, greetingSize)
-	export, err := p.Export(greeting, k.id, vmmc.Policy{Processes: []vmmc.Peer{server}}, nil)
+	export, err := exportMemory(p, greetingSize, k.id, vmmc.Policy{Processes: []vmmc.Peer{server}}, nil)
 	if err != nil {
 		return o, fmt.Errorf("vrpc: export the buffer for the greeting: %w", err)
 	}
-	defer export.Unexport(context.WithoutCancel(ctx))
+	defer withdraw(context.WithoutCancel(ctx), p, export)
+	greeting := export.Bytes()
 	if err := p.SendMsgWithNotify(ctx, nil, door.Addr()); err != nil {
 		return o, err
 	}

@@ -80,6 +80,28 @@ func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.Port
 // version is the version of the protocol between the program and the card's process, including the
 // layout of shared memory.
 func Dial(ctx context.Context, at iface.Interface, program string, version int) (conn *net.UnixConn, w Welcome, err error) {
+	if conn, w, err = welcome(ctx, at); err != nil {
+		return nil, w, err
+	}
+	switch {
+	case w.Full:
+		err = fmt.Errorf("%w: the one at interface %s: %s", ErrFull, at.Name, w.Refused)
+	case w.Refused != "":
+		err = fmt.Errorf("share: the card at interface %s refuses this program: %s", at.Name, w.Refused)
+	case w.Program != program:
+		err = fmt.Errorf("share: the card at interface %s runs the control program %s, but this program needs %s (stop the card and run: bobnet card --iface %s --program %s)",
+			at.Name, w.Program, program, at.Name, program)
+	case w.Version != version:
+		err = fmt.Errorf("share: the card at interface %s: %s", at.Name, Outdated(program, w.Version, version))
+	default:
+		return conn, w, nil
+	}
+	conn.Close()
+	return nil, w, err
+}
+
+// welcome connects to the process that serves the card at an interface, and reads its welcome.
+func welcome(ctx context.Context, at iface.Interface) (conn *net.UnixConn, w Welcome, err error) {
 	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
 		return nil, w, fmt.Errorf("%w: interface %s: %w (to start a card, run: bobnet card --iface %s)", ErrNoCard, at.Name, err, at.Name)
@@ -98,20 +120,33 @@ func Dial(ctx context.Context, at iface.Interface, program string, version int) 
 		err = fmt.Errorf("share: the card at interface %s: %w", at.Name, ctx.Err())
 	case err != nil:
 		err = fmt.Errorf("%w: the process at interface %s does not answer: %w", ErrNoCard, at.Name, err)
-	case w.Full:
-		err = fmt.Errorf("%w: the one at interface %s: %s", ErrFull, at.Name, w.Refused)
-	case w.Refused != "":
-		err = fmt.Errorf("share: the card at interface %s refuses this program: %s", at.Name, w.Refused)
-	case w.Program != program:
-		err = fmt.Errorf("share: the card at interface %s runs the control program %s, but this program needs %s (stop the card and run: bobnet card --iface %s --program %s)",
-			at.Name, w.Program, program, at.Name, program)
-	case w.Version != version:
-		err = fmt.Errorf("share: the card at interface %s: %s", at.Name, Outdated(program, w.Version, version))
 	default:
 		return conn, w, nil
 	}
 	conn.Close()
 	return nil, w, err
+}
+
+// awaitPause is the interval between the attempts of Await.
+const awaitPause = time.Millisecond
+
+// Await waits until a process serves programs at an interface. It returns the errors of Dial, except
+// that ErrNoCard means that ctx has ended first.
+func Await(ctx context.Context, at iface.Interface) error {
+	for {
+		conn, _, err := welcome(ctx, at)
+		if err == nil {
+			return conn.Close()
+		}
+		if !errors.Is(err, ErrNoCard) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-time.After(awaitPause):
+		}
+	}
 }
 
 // stranger returns the user of the process at the other end of a connection. refused is the reason
