@@ -82,8 +82,12 @@ const spinLook = 64
 // Spin polls a word until it differs from old, and returns its value. It drives the network
 // and never sleeps: its latency is the lowest, but it occupies a processor. The word is in an
 // exported buffer (Word), or is a completion word. When Spin returns, all data sent before the
-// word, and the rest of the word's message, are visible.
+// word, and the rest of the word's message, are visible. If another process serves the card
+// (Config.Card), Spin is WaitWord: that process may need the processor.
 func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, error) {
+	if p.via.Apart() {
+		return p.WaitWord(ctx, word, old)
+	}
 	for i := 1; ; i++ {
 		if now := atomic.LoadUint32(word); now != old {
 			return now, nil

@@ -160,6 +160,9 @@ func (p *process) Now() int64 { return p.h.host.Now() }
 // Virtual implements provider.Provider.
 func (p *process) Virtual() bool { return p.h.Virtual() }
 
+// Apart implements provider.Provider.
+func (p *process) Apart() bool { return p.guest != nil }
+
 // WithTimeout implements provider.Provider.
 func (p *process) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return p.h.host.Engine.WithTimeout(ctx, d)

@@ -198,6 +198,8 @@ type Provider interface {
 	// Now returns the clock, in nanoseconds; Virtual reports whether it is a simulator's.
 	Now() int64
 	Virtual() bool
+	// Apart reports whether another process drives the network, as on a card that it serves.
+	Apart() bool
 	// WithTimeout returns a context that ends after a time on that clock.
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 

@@ -78,6 +78,9 @@ func (p *Provider) Now() int64 { return p.nic.Now() }
 // Virtual implements provider.Provider.
 func (p *Provider) Virtual() bool { return seam.Link(p.nic).Info().Virtual }
 
+// Apart implements provider.Provider.
+func (p *Provider) Apart() bool { return false }
+
 // WithTimeout implements provider.Provider.
 func (p *Provider) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return p.nic.WithTimeout(ctx, d)
