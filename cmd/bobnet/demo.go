@@ -247,7 +247,7 @@ for up to 50 µs before it blocks.`
 // perf measures a plan. It prints the cases that could not be measured, and returns an error only if
 // there are no others.
 func (c *demoCall) perf(ctx context.Context, plan perf.Plan, errOut io.Writer, what string) ([]perf.Record, error) {
-	half, err := perfHalf()
+	half, _, err := perfProcesses()
 	if err != nil {
 		return nil, err
 	}

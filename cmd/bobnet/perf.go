@@ -68,6 +68,11 @@ are then available: "line" measures the transfer of a bare cache line, "handoff"
 messages that are copied once, and "ucx" tagged messages of UCX, by its benchmark ucx_perftest if
 that is installed. The benchmark reports medians only. UCX_TLS selects its transports.
 
+With --link card am2, vmmc and vrpc run on cards of the emulated Myrinet, whose cable is the
+interface: each half has a card of its own. With card-shared each half uses a card that another
+process serves (bobnet card). Cards poll for a short time and then block, whatever --wait; they
+are listed as spinning.
+
 Am2 selects the kind of message by size. Up to 64 bytes are arguments of a short request, up
 to 4096 bytes the payload of a medium request. Longer messages are bulk requests, which write
 into the other side's segment. Each request gets a reply: of its own size in the test latency,
@@ -127,6 +132,7 @@ const perfExample = `  bobnet perf --local
   bobnet perf --local --json --stacks raw,vipl,tcp --tests latency --wait spin
   bobnet perf --local --mtu 1500,9000,65535 --tests bandwidth --sizes 65536,1048576
   bobnet perf --local --link shm --stacks line,handoff,vipl --wait spin
+  bobnet perf --local --link card,card-shared --stacks am2,vmmc --tests latency,rate --wait spin
   bobnet perf --local --stacks raw,vipl,am2 --sizes 16 --tests latency,rate --wait spin
   bobnet perf --local --stacks am2 --tests logp --plot signature.png
   bobnet perf --local --stacks vipl,vmmc --tests latency,bandwidth,bidirectional,overhead \
@@ -232,7 +238,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.Var(numbers(&c.plan.MTUs, nil, ethertype.MinMTU, ethertype.MaxMTU), "mtu", "MTUs of the links that --local creates (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream wait")
-	f.Var(choices(&c.plan.Links, perf.Links), "link", "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream: "+strings.Join(perf.Links, ",")+" (default: the one of --driver)")
+	f.Var(choices(&c.plan.Links, perf.Links), "link", "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream, and cards of am2, vmmc and vrpc: "+strings.Join(perf.Links, ",")+" (default: the one of --driver)")
 	list(&c.plan.Layers, "layer", perf.Layers, "communication layers of splitc")
 	f.Var(choices(&c.plan.XDP, perf.Choices), "xdp", "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: the faster way in a measurement)")
 	f.Var(choices(&c.plan.Long, perf.Choices), "long", "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
@@ -290,6 +296,9 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	}
 	if err := c.checkCurve(cmd); err != nil {
 		return err
+	}
+	if c.pcap != "" && slices.ContainsFunc(c.plan.Links, perf.OnCard) {
+		return errors.New("--pcap records no packets of cards: leave --link card and card-shared out, or record their interface with tcpdump")
 	}
 	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
 		return fmt.Errorf("--plot: none of the tests can be drawn: want %s", strings.Join(drawnTests, ", "))
@@ -373,7 +382,11 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	at := perf.Station{NIC: c.nic, IP: c.ip, Watch: watch, Wrap: wrap}
+	_, card, err := perfProcesses()
+	if err != nil {
+		return err
+	}
+	at := perf.Station{NIC: c.nic, IP: c.ip, Watch: watch, Wrap: wrap, Card: card}
 	if c.listen {
 		return perf.Listen(ctx, at, func(addr ethertype.Addr, name string) {
 			fmt.Fprintf(out, "listening at %v; on another machine of the segment run: bobnet perf --to %s\n", addr, name)
@@ -389,7 +402,7 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
 	}
-	half, err := perfHalf()
+	half, card, err := perfProcesses()
 	if err != nil {
 		return err
 	}
@@ -398,7 +411,7 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	show := newProgress(errOut)
-	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
+	cfg := perf.LocalConfig{Half: half, Card: card, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
 	if c.topology == topologyBridge || c.topology == topologyCut {
 		cfg.Topology, cfg.Segment = lab.Bridge, c.topology == topologyCut
 	}
@@ -433,13 +446,13 @@ func passKey(path string) error {
 	return os.Setenv(perf.EnvKeyFile, full)
 }
 
-// perfHalf returns the command line of a half.
-func perfHalf() ([]string, error) {
+// perfProcesses returns the command lines of a half, and of a process that serves a card.
+func perfProcesses() (half, card []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this program's file: %w", err)
+		return nil, nil, fmt.Errorf("find this program's file: %w", err)
 	}
-	return []string{self, "perf", "half"}, nil
+	return []string{self, "perf", "half"}, []string{self, "card"}, nil
 }
 
 // show prints and draws the measurements.

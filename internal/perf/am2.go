@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/endpoint"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Handlers of the measurement.
@@ -63,49 +62,48 @@ func (amStack) Cases(p *Plan, test string, mtu, size int) []Case {
 
 // amConn is one end. Only the client has a translation.
 type amConn struct {
-	node    *endpoint.Node
-	nicDone func() error
-	forget  func()
-	bundle  *endpoint.Bundle
-	ep      *endpoint.Endpoint
-	size    int
-	kind    string
-	args    []uint32 // of a short message
-	bufs    [][]byte
-	next    int
-	space   uint64 // of the peer's segment, for bulk messages in turn
-	pongs   int    // answers that came to the client
-	taken   int    // messages that came to the server
-	over    int    // number of streams that the client reported as completely answered
-	back    error
-	pause   func(ns int64) (took int64)
+	on     *base
+	node   *endpoint.Node
+	forget func()
+	bundle *endpoint.Bundle
+	ep     *endpoint.Endpoint
+	size   int
+	kind   string
+	args   []uint32 // of a short message
+	bufs   [][]byte
+	next   int
+	space  uint64 // of the peer's segment, for bulk messages in turn
+	pongs  int    // answers that came to the client
+	taken  int    // messages that came to the server
+	over   int    // number of streams that the client reported as completely answered
+	back   error
+	pause  func(ns int64) (took int64)
 }
 
 // Open is part of Stack. The server names its endpoint.
 func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(ctx, c)
+	on, err := h.openBase(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAMConn(h, nic, c)
+	a, err := newAMConn(h, on, c)
 	if err != nil {
-		return nil, errors.Join(err, nic.Close())
+		return nil, errors.Join(err, on.Close())
 	}
 	return a, nil
 }
 
-// newAMConn makes an end on a NIC, which is the connection's if there is no
-// error.
-func newAMConn(h *Half, nic *vipl.NIC, c Case) (a *amConn, err error) {
-	a = &amConn{size: c.Size, kind: amKind(c.Size), nicDone: nic.Close}
-	a.pause = func(ns int64) int64 { return pause(nic.Now, ns) }
-	if a.node, err = endpoint.Open(context.Background(), &endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: c.Credits}}); err != nil {
+// newAMConn makes an end on a NIC or card, which is the connection's if there is no error.
+func newAMConn(h *Half, on *base, c Case) (a *amConn, err error) {
+	a = &amConn{on: on, size: c.Size, kind: amKind(c.Size)}
+	a.pause = func(ns int64) int64 { return pause(on.Now, ns) }
+	if a.node, err = endpoint.Open(context.Background(), &endpoint.Config{NIC: on.nic, Card: on.endpoints, Credits: endpoint.Credits{Short: c.Credits}}); err != nil {
 		return nil, err
 	}
 	if err = a.meet(h); err != nil {
 		return nil, errors.Join(err, a.node.Close())
 	}
-	a.forget = h.watch(Opened{NIC: nic, Node: a.node})
+	a.forget = h.watch(Opened{NIC: on.nic, Node: a.node})
 	return a, nil
 }
 
@@ -127,12 +125,12 @@ func (a *amConn) meet(h *Half) (err error) {
 	a.ep.SetHandler(amOver, func(endpoint.Token, []uint32, []byte) { a.over++ })
 	if a.kind == kindShort {
 		a.args = make([]uint32, (a.size+3)/4)
-	} else if a.bufs, err = nicBuffers(a.node.NIC(), a.size); err != nil {
+	} else if a.bufs, err = a.on.buffers(a.size); err != nil {
 		return err
 	}
 	if a.kind == kindBulk {
 		a.space = uint64(a.size) * uint64(len(a.bufs))
-		segment, _, err := a.node.NIC().AllocMem(int(a.space), nil)
+		segment, err := a.on.memory(int(a.space))
 		if err != nil {
 			return err
 		}
@@ -205,9 +203,8 @@ func (a *amConn) until(ctx context.Context, pongs int) error {
 
 // PingPong is part of Conn.
 func (a *amConn) PingPong(ctx context.Context, rtt []int64) error {
-	nic := a.node.NIC()
 	a.pongs = 0
-	last := nic.Now()
+	last := a.on.Now()
 	for i := range rtt {
 		if err := a.send(ctx, amPing); err != nil {
 			return err
@@ -215,7 +212,7 @@ func (a *amConn) PingPong(ctx context.Context, rtt []int64) error {
 		if err := a.until(ctx, i+1); err != nil {
 			return err
 		}
-		now := nic.Now()
+		now := a.on.Now()
 		rtt[i] = now - last
 		last = now
 	}
@@ -260,12 +257,12 @@ func (a *amConn) Stream(ctx context.Context, n int) (int, error) {
 func (a *amConn) Sink(ctx context.Context, n int) error { return a.serve(ctx, n) }
 
 // Counters is part of Conn.
-func (a *amConn) Counters() Counters { return nicCounters(a.node.NIC()) }
+func (a *amConn) Counters() Counters { return a.on.counters() }
 
 // Close is part of Conn.
 func (a *amConn) Close() error {
 	a.forget()
-	return errors.Join(a.node.Close(), a.nicDone())
+	return errors.Join(a.node.Close(), a.on.Close())
 }
 
 // Bursts implements burster. It rests before each burst, so that a receiver that sleeps when idle
@@ -283,9 +280,8 @@ func (a *amConn) Bursts(ctx context.Context, all []burst, note func(b burst, sen
 
 // burst sends n requests with pauses.
 func (a *amConn) burst(ctx context.Context, n int, ns int64) (sent, answered int64, err error) {
-	nic := a.node.NIC()
 	a.pongs = 0
-	start, over := nic.Now(), int64(0)
+	start, over := a.on.Now(), int64(0)
 	for range n {
 		if err := a.send(ctx, amPing); err != nil {
 			return 0, 0, err
@@ -295,7 +291,7 @@ func (a *amConn) burst(ctx context.Context, n int, ns int64) (sent, answered int
 		}
 		over += a.pause(ns) - ns
 	}
-	sent = nic.Now() - start - over
+	sent = a.on.Now() - start - over
 	err = a.until(ctx, n)
-	return sent, nic.Now() - start, err
+	return sent, a.on.Now() - start, err
 }

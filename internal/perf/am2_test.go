@@ -34,7 +34,7 @@ func amPair(t *testing.T, c Case, client, server func(w *sim.World, a *amConn) e
 			io.Reader
 			io.Writer
 		}{from, to})}
-		a, err := newAMConn(h, nic, c)
+		a, err := newAMConn(h, &base{nic: nic}, c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,5 @@
 package perf
 
-import "github.com/bobnet-go/bobnet/vipl"
-
 // cursor walks through messages in a few buffers, fragment by fragment.
 type cursor struct {
 	bufs [][]byte
@@ -18,12 +16,12 @@ func newCursor(size int) cursor {
 	return c
 }
 
-// nicBuffers returns buffers like a cursor's in memory from the NIC, as the stack
-// vipl uses it, so that those on top of it are compared with it alone. The NIC
-// takes them back when it is closed.
-func nicBuffers(nic *vipl.NIC, size int) ([][]byte, error) {
+// buffers returns buffers like a cursor's, in memory from the NIC if there is one, as the stack vipl
+// uses it, so that the stacks on top of it are compared with it alone. The NIC takes them back
+// when it is closed.
+func (b *base) buffers(size int) ([][]byte, error) {
 	bufs := make([][]byte, outstanding(size))
-	mem, _, err := nic.AllocMem(max(len(bufs)*size, 1), nil)
+	mem, err := b.memory(max(len(bufs)*size, 1))
 	if err != nil {
 		return nil, err
 	}

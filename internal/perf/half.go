@@ -53,6 +53,9 @@ type Half struct {
 	Libtirpc string
 	// UCX is the program that FindUCX has found, or "".
 	UCX string
+	// Card is the command line of a process that serves a card, to which the interface and the
+	// control program are added; without it the link card-shared cannot be measured.
+	Card []string
 
 	line   func() float64 // LineTime
 	server bool

@@ -25,6 +25,8 @@ import (
 type LocalConfig struct {
 	// Half is a command line of this program that calls RunHalf.
 	Half []string
+	// Card is the command line of Half.Card.
+	Card []string
 	// Profiles makes the halves write pprof files.
 	Profiles Profiles
 	// Pcap, if not empty, names a pcapng file for the client's frames; the
@@ -50,6 +52,7 @@ type halfConfig struct {
 	Cases    []Case
 	Profiles Profiles
 	Pcap     string
+	Card     []string
 }
 
 // event is a line that the client half writes while it measures.
@@ -151,7 +154,7 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 	defer stop()
 	for i, conn := range p.parents {
 		defer conn.Close()
-		hc := halfConfig{Server: i == 1, IP: l.Addr(p.rank(i)), Plan: plan, Cases: p.cases, Profiles: p.cfg.Profiles, Pcap: p.cfg.Pcap}
+		hc := halfConfig{Server: i == 1, IP: l.Addr(p.rank(i)), Plan: plan, Cases: p.cases, Profiles: p.cfg.Profiles, Pcap: p.cfg.Pcap, Card: p.cfg.Card}
 		if err := json.NewEncoder(conn).Encode(hc); err != nil {
 			return fmt.Errorf("perf: start half %d: %w", i, err)
 		}
@@ -302,7 +305,7 @@ func RunHalf(ctx context.Context, watch Watcher) error {
 		return fmt.Errorf("perf: parse the plan: %w", err)
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
-	h.Watch, h.Libtirpc, h.UCX = watch, cfg.Plan.Libtirpc, cfg.Plan.UCX
+	h.Watch, h.Libtirpc, h.UCX, h.Card = watch, cfg.Plan.Libtirpc, cfg.Plan.UCX, cfg.Card
 	out := json.NewEncoder(parent)
 	err = h.run(ctx, cfg, out)
 	var lost *userfile.WriteError

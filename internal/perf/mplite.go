@@ -58,7 +58,7 @@ func (mpliteStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 		return nil, err
 	}
 	m := &mpliteConn{nic: nic, test: c.Test}
-	if m.bufs, err = nicBuffers(nic, max(c.Size, 1)); err == nil {
+	if m.bufs, err = (&base{nic: nic}).buffers(max(c.Size, 1)); err == nil {
 		m.comm, err = joinJob(ctx, h, nic)
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ var (
 	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP, Primitives, Bulk, Barrier}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
-	Links  = vipl.Drivers()
+	Links  = append(vipl.Drivers(), linkCard, linkShared)
 	Layers = splitc.Layers()
 )
 
@@ -224,6 +224,7 @@ func (p Plan) Cases(mtu int) []Case {
 			}
 		}
 	}
+	cases = slices.DeleteFunc(cases, Case.impossible)
 	sortCases(cases)
 	return p.withWays(cases)
 }

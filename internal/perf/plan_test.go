@@ -68,6 +68,33 @@ func TestPlanCases(t *testing.T) {
 	}
 }
 
+// TestPlanOfCards: the stacks that run on cards are measured on them, listed as spinning, next to
+// NICs; other stacks are not.
+func TestPlanOfCards(t *testing.T) {
+	p := Plan{Stacks: []string{"vipl", "am2", "vmmc", "vrpc", "splitc"}, Tests: []string{Latency}, Levels: []string{"delivery"},
+		Links: []string{"ring", linkCard, linkShared}, Layers: Layers[:1], Credits: []int{4}}
+	var got []string
+	for _, c := range p.Cases(1500) {
+		if OnCard(c.Link) {
+			got = append(got, c.String())
+		}
+	}
+	want := []string{
+		"vrpc latency 0 B, vmmc, delivery, spin, card, MTU 1500", "vrpc latency 0 B, vmmc, delivery, spin, card-shared, MTU 1500",
+		"am2 latency 64 B, short, delivery, spin, card, 4 credits, MTU 1500", "am2 latency 64 B, short, delivery, spin, card-shared, 4 credits, MTU 1500",
+		"vmmc latency 64 B, delivery, spin, card, MTU 1500", "vmmc latency 64 B, delivery, spin, card-shared, MTU 1500",
+		"vrpc latency 64 B, vmmc, delivery, spin, card, MTU 1500", "vrpc latency 64 B, vmmc, delivery, spin, card-shared, MTU 1500",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	p.Stacks = []string{"vipl"}
+	p.Links = []string{linkCard}
+	if err := p.withDefaults().checkCases(p.Stacks, p.Cases(1500)); !errors.Is(err, ErrPlan) {
+		t.Errorf("vipl on a card: %v, want an ErrPlan", err)
+	}
+}
+
 // TestPlanOfActiveMessages: the rate is measured with each number of credits,
 // all else with the first; logp has no bulk messages, and other stacks have no
 // logp.
@@ -120,8 +147,8 @@ func TestPlanLeavesOutWhatCannotBe(t *testing.T) {
 		t.Errorf("udp of 4 to 65508 bytes: %v, want those of 8 and 65507", got)
 	}
 	p = Plan{Stacks: []string{"vipl"}, Tests: []string{Latency}, Levels: []string{"reception"}, Waits: []string{Spin}, Links: Links}
-	if got := p.Cases(1500); len(got) != len(Links) || got[0].Link != "ring" || got[1].Link != "packet" || got[0].Reliability != "reception" {
-		t.Errorf("one level, one way to wait, each link: %v", got)
+	if got := p.Cases(1500); len(got) != len(vipl.Drivers()) || got[0].Link != "ring" || got[1].Link != "packet" || got[0].Reliability != "reception" {
+		t.Errorf("one level, one way to wait, each link of NICs: %v", got)
 	}
 }
 

@@ -102,6 +102,7 @@ type Station struct {
 	IP    netip.Addr  // for tcp and udp; the zero one means the interface's own
 	Watch Watcher     // may be nil
 	Wrap  func(transport.Link) transport.Link
+	Card  []string // see Half.Card
 }
 
 // open opens the NIC over which the halves talk, and has it watched until done
@@ -124,7 +125,7 @@ func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 		at = info.Interface
 	}
 	h := NewHalf(at, cmp.Or(s.IP, ownIP(at)), rw)
-	h.Watch, h.Wrap = s.Watch, s.Wrap
+	h.Watch, h.Wrap, h.Card = s.Watch, s.Wrap, s.Card
 	return h
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
@@ -54,8 +53,8 @@ func (vmmcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 // slots in turn, because the peer may be one message ahead. A half that spins looks at the
 // message's last word; one that blocks waits for a notification, which comes with each.
 type vmmcConn struct {
+	on      *base
 	p       *vmmc.Process
-	nicDone func() error
 	forget  func()
 	spin    bool
 	mode    string
@@ -79,13 +78,13 @@ type vmmcConn struct {
 
 // Open is part of Stack.
 func (vmmcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	nic, err := h.openNIC(ctx, c)
+	on, err := h.openBase(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	v, err := newVMMCConn(ctx, h, nic, c)
+	v, err := newVMMCConn(ctx, h, on, c)
 	if err != nil {
-		return nil, errors.Join(err, nic.Close())
+		return nil, errors.Join(err, on.Close())
 	}
 	return v.as(c.Test), nil
 }
@@ -101,39 +100,39 @@ func (v *vmmcConn) as(test string) Conn {
 	return v
 }
 
-// newVMMCConn makes an end on a NIC, which is the connection's if there is no error.
-func newVMMCConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (v *vmmcConn, err error) {
-	v = &vmmcConn{nicDone: nic.Close, spin: c.Wait == Spin, mode: c.Mode, size: c.Size, short: c.Size <= vmmc.DefaultShort}
+// newVMMCConn makes an end on a NIC or card, which is the connection's if there is no error.
+func newVMMCConn(ctx context.Context, h *Half, on *base, c Case) (v *vmmcConn, err error) {
+	v = &vmmcConn{on: on, spin: c.Wait == Spin, mode: c.Mode, size: c.Size, short: c.Size <= vmmc.DefaultShort}
 	v.stride = (c.Size + vmmcAlign - 1) / vmmcAlign * vmmcAlign
-	if v.p, err = openProcess(h, nic); err != nil {
+	if v.p, err = openProcess(h, on); err != nil {
 		return nil, err
 	}
 	if err = v.meet(ctx, h); err != nil {
 		return nil, errors.Join(err, v.p.Close())
 	}
-	v.forget = h.watch(Opened{NIC: nic, Process: v.p})
+	v.forget = h.watch(Opened{NIC: on.nic, Process: v.p})
 	return v, nil
 }
 
 // openProcess opens the process of a half, the server's as 1 and the client's as 0, in a
 // scope that the server's address makes unique.
-func openProcess(h *Half, nic *vipl.NIC) (*vmmc.Process, error) {
-	addr, err := h.Exchange(nic.Addr().String())
+func openProcess(h *Half, on *base) (*vmmc.Process, error) {
+	addr, err := h.Exchange(on.address())
 	if err != nil {
 		return nil, err
 	}
 	number := uint32(0)
 	if h.server {
-		number, addr = 1, nic.Addr().String()
+		number, addr = 1, on.address()
 	}
-	return vmmc.Open(context.Background(), &vmmc.Config{NIC: nic, Process: number, Job: "perf-" + addr})
+	return vmmc.Open(context.Background(), &vmmc.Config{NIC: on.nic, Card: on.sends, Process: number, Job: "perf-" + addr})
 }
 
 // meet makes the memory, exports it and imports the peer's.
 func (v *vmmcConn) meet(ctx context.Context, h *Half) error {
 	n := outstanding(v.size)
 	v.bufs, v.sends = make([][]byte, n), make([]vmmc.Send, min(n, vmmcSends))
-	mem, _, err := v.p.NIC().AllocMem(2*n*v.stride+vmmcAlign, nil)
+	mem, err := v.memory(2*n*v.stride + vmmcAlign)
 	if err != nil {
 		return err
 	}
@@ -155,6 +154,15 @@ func (v *vmmcConn) meet(ctx context.Context, h *Half) error {
 	}
 	v.peer = board.Addr()
 	return nil
+}
+
+// memory returns memory from which the process sends and which it can export. The NIC or card takes
+// it back when it is closed.
+func (v *vmmcConn) memory(n int) ([]byte, error) {
+	if v.on.nic != nil {
+		return v.on.memory(n)
+	}
+	return v.p.AllocMem(n)
 }
 
 // slot returns where the message in the i-th slot begins, on either board.
@@ -233,8 +241,7 @@ func (v *vmmcConn) takeEnd(ctx context.Context) error {
 
 // PingPong is part of Conn.
 func (v *vmmcConn) PingPong(ctx context.Context, rtt []int64) error {
-	nic := v.p.NIC()
-	last := nic.Now()
+	last := v.on.Now()
 	for i := range rtt {
 		if err := v.put(ctx); err != nil {
 			return err
@@ -242,7 +249,7 @@ func (v *vmmcConn) PingPong(ctx context.Context, rtt []int64) error {
 		if err := v.take(ctx); err != nil {
 			return err
 		}
-		now := nic.Now()
+		now := v.on.Now()
 		rtt[i] = now - last
 		last = now
 	}
@@ -314,12 +321,12 @@ func (v *vmmcConn) Sink(ctx context.Context, _ int) error {
 }
 
 // Counters is part of Conn.
-func (v *vmmcConn) Counters() Counters { return nicCounters(v.p.NIC()) }
+func (v *vmmcConn) Counters() Counters { return v.on.counters() }
 
 // Close is part of Conn.
 func (v *vmmcConn) Close() error {
 	v.forget()
-	return errors.Join(v.p.Close(), v.nicDone())
+	return errors.Join(v.p.Close(), v.on.Close())
 }
 
 // bidirectionalConn has both halves send at the same time. As in the paper's benchmark, each
@@ -355,18 +362,17 @@ type overheadConn struct{ *vmmcConn }
 
 // PingPong implements Conn: rtt gets the times of the calls.
 func (v overheadConn) PingPong(ctx context.Context, rtt []int64) error {
-	nic := v.p.NIC()
 	s := &v.sends[0]
 	s.Src, s.Dst = v.bufs[0], v.peer+vmmc.ProxyAddr(v.slot(0))
 	for i := range rtt {
 		var err error
-		start := nic.Now()
+		start := v.on.Now()
 		if v.mode == modeSync {
 			err = v.p.SendMsg(ctx, s.Src, s.Dst)
 		} else {
 			err = v.p.Post(s)
 		}
-		rtt[i] = nic.Now() - start
+		rtt[i] = v.on.Now() - start
 		if err == nil {
 			err = v.drain(ctx)
 		}

@@ -19,7 +19,7 @@ import (
 type simOpen func(ctx context.Context, w *sim.World, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error)
 
 func openVMMC(ctx context.Context, _ *sim.World, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error) {
-	v, err := newVMMCConn(ctx, h, nic, c)
+	v, err := newVMMCConn(ctx, h, &base{nic: nic}, c)
 	if err != nil {
 		return nil, nil, err
 	}

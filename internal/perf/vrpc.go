@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
@@ -48,7 +47,7 @@ type rpcCarrier struct {
 	mapped  bool // over VMMC: on every link, waiting in every way
 	inPlace bool // results are left where they lie and where they arrive
 	// serve has the server answer, and returns what dial needs to know. Both may set the
-	// connection's nic and process.
+	// connection's on and p.
 	serve func(ctx context.Context, r *rpcConn, h *Half, c Case) (address string, err error)
 	dial  func(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error)
 }
@@ -87,7 +86,7 @@ func serveMapped(ctx context.Context, r *rpcConn, h *Half, c Case) (string, erro
 		return "", err
 	}
 	name, err := r.server.ListenVMMC(r.p, vmmcBoard, vmmc.Everybody)
-	return fmt.Sprint(r.nic.Addr(), " ", vrpc.VMMCAddr(name)), err
+	return fmt.Sprint(r.on.address(), " ", vrpc.VMMCAddr(name)), err
 }
 
 func dialMapped(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
@@ -102,10 +101,10 @@ func dialMapped(ctx context.Context, r *rpcConn, h *Half, c Case, address string
 	return vrpc.DialVMMC(ctx, r.p, name, rpcProgram, rpcVersion, cfg)
 }
 
-// openProcess opens a process on a NIC of the case.
+// openProcess opens a process on what the case runs on.
 func (r *rpcConn) openProcess(ctx context.Context, h *Half, c Case, number uint32, scope string) (err error) {
-	if r.nic, err = h.openNIC(ctx, c); err == nil {
-		r.p, err = vmmc.Open(ctx, &vmmc.Config{NIC: r.nic, Process: number, Job: "perf-" + cmp.Or(scope, r.nic.Addr().String())})
+	if r.on, err = h.openBase(ctx, c); err == nil {
+		r.p, err = vmmc.Open(ctx, &vmmc.Config{NIC: r.on.nic, Card: r.on.sends, Process: number, Job: "perf-" + cmp.Or(scope, r.on.address())})
 	}
 	return err
 }
@@ -158,8 +157,8 @@ type rpcConn struct {
 	server  *vrpc.Server
 	client  *vrpc.Client
 	inPlace bool
-	nic     *vipl.NIC     // over VMMC
-	p       *vmmc.Process // of the NIC
+	on      *base         // over VMMC; nil otherwise
+	p       *vmmc.Process // over VMMC
 	data    []byte
 	over    chan struct{} // the server's: a word from rpcOver
 	forget  func()        // ends watching
@@ -187,7 +186,11 @@ func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 		if err := open(ctx, carrier, h, c); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
-		r.forget = h.watch(Opened{NIC: r.nic, Process: r.p, Server: r.server})
+		seen := Opened{Process: r.p, Server: r.server}
+		if r.on != nil {
+			seen.NIC = r.on.nic
+		}
+		r.forget = h.watch(seen)
 		return r, nil
 	}
 	return nil, errors.New("perf: vrpc: unknown mode " + c.Mode + " (do both halves have the same version?)")
@@ -306,10 +309,10 @@ func (r *rpcConn) Sink(ctx context.Context, n int) error { return r.Echo(ctx, n)
 
 // Counters implements Conn. It does not read the kernel's count of retransmissions.
 func (r *rpcConn) Counters() Counters {
-	if r.nic == nil {
+	if r.on == nil {
 		return Counters{}
 	}
-	return nicCounters(r.nic)
+	return r.on.counters()
 }
 
 // Close implements Conn, and closes everything that the connection has opened.
@@ -325,8 +328,8 @@ func (r *rpcConn) Close() error {
 	if r.p != nil {
 		errs = append(errs, r.p.Close())
 	}
-	if r.nic != nil {
-		errs = append(errs, r.nic.Close())
+	if r.on != nil {
+		errs = append(errs, r.on.Close())
 	}
 	return errors.Join(errs...)
 }
