@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// WriteTable prints what jobs have cost, as a table in Markdown.
+// WriteTable prints the costs of jobs as a Markdown table.
 func WriteTable(w io.Writer, costs []Cost) error {
 	head := []string{"ranks", "start", "frames a rank", "broadcasts a rank", "connections a rank", "heap a rank", "buffers a rank"}
 	for _, c := range collectives {
@@ -86,7 +86,7 @@ func printBytes(n int) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// Panels returns the plots of what jobs have cost, over the number of ranks.
+// Panels returns plots of the costs of jobs over the number of ranks.
 func Panels(costs []Cost) []plot.Panel {
 	const x = "ranks"
 	series := func(name string, value func(c *Cost) float64) plot.Series {
@@ -99,19 +99,22 @@ func Panels(costs []Cost) []plot.Panel {
 		return s
 	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-	times := plot.Panel{Title: "Time in virtual time", X: x, Y: "µs", Series: []plot.Series{
+	times := plot.Panel{Title: "Virtual time of the start and of collectives", X: x, Y: "µs", Series: []plot.Series{
 		series("start", func(c *Cost) float64 { return micros(c.Start) }),
 	}}
 	for i, kind := range collectives {
 		times.Series = append(times.Series, series(kind.name, func(c *Cost) float64 { return micros(c.Collectives[i].Again) }))
 	}
 	return []plot.Panel{
-		{Title: "Cost of a rank", X: x, Y: "number", Series: []plot.Series{
+		{Title: "Connections and frames of a rank", X: x, Y: "count per rank", Series: []plot.Series{
 			series("connections", func(c *Cost) float64 { return float64(c.Connections) }),
 			series("frames until started", func(c *Cost) float64 { return c.Frames }),
 			series("broadcasts until started", func(c *Cost) float64 { return max(c.Broadcasts, 0.1) }),
-			series("heap, KiB", func(c *Cost) float64 { return float64(c.Heap) / (1 << 10) }),
 		}},
 		times,
+		{Title: "Memory of a rank", X: x, Y: "KiB", Series: []plot.Series{
+			series("heap", func(c *Cost) float64 { return float64(c.Heap) / (1 << 10) }),
+			series("buffers", func(c *Cost) float64 { return float64(c.Buffers) / (1 << 10) }),
+		}},
 	}
 }
