@@ -29,10 +29,11 @@ const (
 // lock is held.
 var errBusy = fmt.Errorf("metrics: the previous collection is not complete")
 
-// AnswerAgent answers the requests of the node's agent with the metrics and the dump of what c
-// watches, until stop is called. The agent (bobnet agent, at BOBNET_AGENT or
-// /run/bobnet/agent.sock) then serves them at its endpoint. It may start later, or never. NICs with
-// sockets of the agent answer for themselves, watched or not.
+// AnswerAgent answers the requests of the node's agent with the metrics and the dump of all objects
+// that c watches, until stop is called. The agent (bobnet agent, at BOBNET_AGENT or
+// /run/bobnet/agent.sock) serves them at its own endpoint. The agent may start later, or never.
+// NICs whose sockets are from the agent answer its requests themselves, whether or not c watches
+// them.
 func (c *Collector) AnswerAgent() (stop func()) {
 	return answerAgent(c, func() []byte {
 		var b bytes.Buffer
@@ -42,7 +43,7 @@ func (c *Collector) AnswerAgent() (stop func()) {
 	})
 }
 
-// answerAgent is AnswerAgent for a collector and a dump function.
+// answerAgent is AnswerAgent with an explicit dump function.
 func answerAgent(c forAgent, dump func() []byte) (stop func()) {
 	var busy atomic.Bool
 	return agent.Tell(agent.Path(), func(what string) ([]byte, error) {

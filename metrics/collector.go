@@ -168,8 +168,8 @@ func (c *Collector) collectCard(ch chan<- prometheus.Metric, s *cardState, card 
 	}
 }
 
-// Instrument makes what c watches observable until stop is called: DumpOnQuit on standard error,
-// AnswerAgent, and Serve at addr unless addr is empty.
+// Instrument makes all objects that c watches observable until stop is called. It calls DumpOnQuit
+// for standard error, AnswerAgent and, unless addr is empty, Serve at addr.
 func (c *Collector) Instrument(addr string) (stop func(), err error) {
 	var server *Server
 	if addr != "" {

@@ -173,8 +173,8 @@ const quitAgain = 3 * time.Second
 // dump has Go's default effect: it prints the goroutines' stacks and ends the process with exit
 // code 2.
 //
-// Call stop to restore the signal. Several collectors may be active in one process; each dumps what
-// it watches.
+// Call stop to restore the signal. Several collectors may be active in one process; each dumps the
+// objects that it watches.
 func (c *Collector) DumpOnQuit(w io.Writer) (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGQUIT)

@@ -175,8 +175,8 @@ func (r *Receiver) AckSent(now int64, answers bool) {
 	r.pending, r.urgent, r.held, r.ackAt = 0, false, false, never
 }
 
-// AckedBare reports whether frames were acknowledged by a bare acknowledgement, and not answered
-// since.
+// AckedBare reports whether a bare acknowledgement has acknowledged the last received frames, and
+// this side has sent no sequenced frame since.
 func (r *Receiver) AckedBare() bool { return r.pending == 0 && r.talk.came != never }
 
 // AckHeld reports whether an acknowledgement that the peer has requested waits for an answer. It

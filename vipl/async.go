@@ -96,7 +96,7 @@ type AsyncError struct {
 	NIC        *NIC
 	VI         *VI
 	CQ         *CQ
-	Descriptor *Descriptor // only to be looked at if Resource says so: it may be posted
+	Descriptor *Descriptor // read it only if Resource is ResourceDescriptor: the descriptor may be posted
 	Op         Status      // the operation, one of the StatusOp values
 	Resource   ResourceCode
 	Code       ErrorCode

@@ -19,7 +19,7 @@ const (
 	EnvInterface = "BOBNET_IFACE"   // Config.Interface
 	EnvDriver    = "BOBNET_DRIVER"  // Config.Driver
 	EnvPeers     = "BOBNET_PEERS"   // Config.Peers, with commas between them; for driver udp
-	EnvTimeout   = "BOBNET_TIMEOUT" // how long to wait for the others to appear, such as 90s: mplite.Config.Timeout
+	EnvTimeout   = "BOBNET_TIMEOUT" // maximum time that the ranks of a job wait for each other at the start, such as 90s: mplite.Config.Timeout
 )
 
 // Drivers returns the names that Config.Driver may have, the default first.

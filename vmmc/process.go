@@ -40,8 +40,8 @@ type Config struct {
 	// vmmc/lanai). The caller keeps ownership. Processes find each other through the card, without
 	// a daemon, and the cards authenticate users.
 	Card *lanai.Card
-	// Member is the process's membership in a job. Its NIC is used, its rank is the number of the
-	// process, and Job is the job's name. The caller keeps ownership.
+	// Member is the process's membership in a job. The process then uses the member's NIC. The
+	// member's rank replaces Process, and the job's name replaces Job. The caller keeps ownership.
 	Member *job.Member
 	// Process is the number by which others name the process (SBL's squid), unique on its
 	// node; in a job of ranks, in the job. Two processes that import from each other need

@@ -109,8 +109,8 @@ func (w loadWatch) report(out io.Writer) {
 }
 
 // parseStat returns the time that all processors together spent in processes, and that the
-// hypervisor gave to others (steal), and the number of processors: /proc/stat, see proc(5). Time
-// in interrupts is nobody's, and left out.
+// hypervisor gave to others (steal), and the number of processors: /proc/stat, see proc(5). Time in
+// interrupts belongs to no process and is omitted.
 func parseStat(stat []byte) (busy time.Duration, cpus int) {
 	for line := range bytes.Lines(stat) {
 		fields := strings.Fields(string(line))

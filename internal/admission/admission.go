@@ -1,6 +1,6 @@
-// Package admission bounds what each peer of a server costs it, and what all cost together:
-// connections, or requests under way, and memory. The third bound, time, is a deadline that each
-// server sets on its connections: what a Gate has let in must end by itself.
+// Package admission limits the resources that each peer of a server uses, and that all peers use
+// together: connections (or requests in progress), and memory. It does not limit time: each server
+// sets a deadline on its connections, so that everything that a Gate admits ends.
 package admission
 
 import (
@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// Limits are the most that a Gate lets in. 0 means no limit.
+// Limits contains the limits of a Gate. 0 means no limit.
 type Limits struct {
 	Conns, AllConns int   // connections of one peer, and of all
 	Bytes, AllBytes int64 // memory for one peer, and for all
 }
 
-// Gate counts what peers have. K tells peers apart: a user's number, or an address. Goroutines
-// may share it.
+// Gate counts the connections and the memory of peers. K identifies a peer: a user's number, or an
+// address. Goroutines may share a Gate.
 type Gate[K comparable] struct {
 	limits Limits
 	free   []K
@@ -30,11 +30,11 @@ type cost struct {
 	bytes int64
 }
 
-// Part returns the most that one peer may have of what there is for all: half of what the others leave, so that
-// something is left for others still.
+// Part returns the maximum number that one peer may have, if all peers together may have most and
+// the other peers have others: half of the rest, so that other peers can still get some.
 func Part(most, others int) int { return most - others - (most-others)/2 }
 
-// New returns a Gate. The peers in free are bound by the limits for all only.
+// New returns a Gate. Only the limits for all peers apply to the peers in free.
 func New[K comparable](limits Limits, free ...K) *Gate[K] {
 	return &Gate[K]{limits: limits, free: free, peers: map[K]*cost{}}
 }
@@ -42,16 +42,16 @@ func New[K comparable](limits Limits, free ...K) *Gate[K] {
 // Enter counts a connection of a peer. It returns false if there are too many.
 func (g *Gate[K]) Enter(peer K) bool { return g.add(peer, 1, 0) }
 
-// Leave ends what Enter has begun.
+// Leave removes a connection that Enter has counted.
 func (g *Gate[K]) Leave(peer K) { g.add(peer, -1, 0) }
 
 // Take counts memory for a peer. It returns false if that is too much.
 func (g *Gate[K]) Take(peer K, bytes int64) bool { return g.add(peer, 0, bytes) }
 
-// Give gives back memory that Take has counted.
+// Give removes memory that Take has counted.
 func (g *Gate[K]) Give(peer K, bytes int64) { g.add(peer, 0, -bytes) }
 
-// Conns returns how many connections a peer has, and how many all have.
+// Conns returns the number of connections of a peer, and of all peers.
 func (g *Gate[K]) Conns(peer K) (own, all int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

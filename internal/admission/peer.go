@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerOf names the peer of a connection, to count by it: the user whose process made it, where
-// the kernel of this host tells that, and else the address without the port.
+// PeerOf returns a name for the peer of a connection, as a key of a Gate: the user whose process
+// made the connection, if the kernel of this host reports it, and otherwise the address without the
+// port.
 func PeerOf(conn net.Conn) string {
 	if c, ok := conn.(*net.UnixConn); ok {
 		if who, err := passfd.PeerOf(c); err == nil {
@@ -20,12 +21,12 @@ func PeerOf(conn net.Conn) string {
 		}
 	}
 	from, ok := conn.RemoteAddr().(*net.TCPAddr)
-	if !ok { // an address of Bobnet's, for example, whose port is behind a slash
+	if !ok { // for example an address of Bobnet, in which the port follows a slash
 		host, _, _ := strings.Cut(conn.RemoteAddr().String(), "/")
 		return host
 	}
 	if to, ok := conn.LocalAddr().(*net.TCPAddr); ok {
-		if uid, err := userOf(from, to); err == nil { // it is a process of this host, whatever address it has used
+		if uid, err := userOf(from, to); err == nil { // the peer is a process of this host, whatever address it has used
 			return fmt.Sprintf("user %d", uid)
 		}
 	}
@@ -41,7 +42,7 @@ const (
 	stateListen     = 10                     // TCP_LISTEN (net/tcp_states.h)
 )
 
-// userOf returns the user who has made the TCP socket from one address of this host to another.
+// userOf returns the user who created the TCP socket that connects two addresses of this host.
 func userOf(from, to *net.TCPAddr) (uid uint32, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -56,8 +57,8 @@ func userOf(from, to *net.TCPAddr) (uid uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// If no socket has both addresses, the kernel returns a listener at the port of from, whose address may be
-	// any: from is the address of another host then.
+	// If no socket has both addresses, the kernel returns a listener at the port of from, with any
+	// address. from is then an address of another host.
 	if n < diagUID+4 || binary.NativeEndian.Uint16(reply[4:]) != diagByFamily || reply[diagState] == stateListen {
 		return 0, errors.New("the kernel knows no such socket")
 	}

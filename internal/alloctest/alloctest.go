@@ -1,5 +1,5 @@
-// Package alloctest counts what a function allocates, in a process in which others allocate,
-// too.
+// Package alloctest counts the allocations of a function, in a process in which other goroutines
+// allocate, too.
 package alloctest
 
 import (
@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// PerRun is testing.AllocsPerRun, which counts what the whole process allocates: also
-// goroutines that end after earlier tests, and the runtime. It counts five times at most, and
-// returns the least: what a run itself allocates is in each count. If that is not 0, it counts
-// again by stacks, which it logs, and leaves out what the runtime allocates for itself.
+// PerRun returns the average number of allocations of a run. testing.AllocsPerRun counts the
+// allocations of the whole process, including those of the runtime and of goroutines that earlier
+// tests have left. PerRun therefore repeats it up to five times, until it counts 0. If it never
+// counts 0, PerRun counts the allocations by stack, without those of the runtime, and logs the
+// stacks.
 func PerRun(t testing.TB, runs int, run func()) float64 {
 	t.Helper()
 	for range 5 {
@@ -35,10 +36,10 @@ func PerRun(t testing.TB, runs int, run func()) float64 {
 	return float64(sum / int64(runs))
 }
 
-// allocated returns how many objects have been allocated by each stack, of those that are not
-// this function's or for the runtime's own lists of who waits.
+// allocated returns the number of objects that each stack has allocated. It omits its own
+// allocations, and those of the runtime for its lists of waiting goroutines.
 func allocated() map[string]int64 {
-	runtime.GC() // which publishes the profile of the cycle before
+	runtime.GC() // publishes the profile of the previous cycle
 	runtime.GC()
 	var records []runtime.MemProfileRecord
 	n, ok := runtime.MemProfile(nil, true)
@@ -56,7 +57,7 @@ func allocated() map[string]int64 {
 	return counts
 }
 
-// stackOf returns the functions of a record, one a line.
+// stackOf returns the functions of a record, one per line.
 func stackOf(r *runtime.MemProfileRecord) string {
 	var b strings.Builder
 	for frames := runtime.CallersFrames(r.Stack()); ; {

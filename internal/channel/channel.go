@@ -1,27 +1,26 @@
-// Package channel is one end of a connection that carries messages: a VI, the buffers that its
-// receives take, the buffers that its sends go from, and their memory. What connects the VI, what
-// the messages say, and what a failure means is left to the owner. An owner may open a channel when
-// it is first used: until then, and after a failed Open, it has no Room, and Disconnect and Close
-// do what is left to do.
+// Package channel implements one end of a connection that carries messages: a VI, its receive and
+// send buffers, and their memory. The owner connects the VI, defines the messages, and handles
+// failures. An owner may open a channel at its first use. Until then, and after a failed Open, the
+// channel has no Room, and Disconnect and Close may be called.
 //
-// The owner also counts credits, since a message that finds no receive ends a reliable connection.
-// The owners do so in different ways, which no common code would make shorter:
+// The owner also counts credits, because a message without a posted receive ends a reliable
+// connection. The owners count them in different ways, so common code would not be shorter:
 //
-//   - job sends three messages at most over a connection, and posts as many receives once.
-//   - mplite returns credits with any message, from two pools, and withholds them from a rank
-//     that it owes answers.
-//   - the layers of splitc over VIs count requests, and a reply returns the credit.
+//   - job sends at most three messages over a connection, and posts three receives once.
+//   - mplite returns credits with any message, from two pools. It withholds credits from a rank
+//     while many answers to that rank are queued.
+//   - The layers of splitc over VIs count requests, and a reply returns the credit.
 //
-// Other packages make their VIs themselves, because they need something else:
+// Other packages create their VIs themselves, because their requirements differ:
 //
-//   - stream writes into the reader's ring. Its receives have no memory, its sends have that of
-//     the stage or of the caller, and memory outlives the VI while a Read or Write uses it. Its
-//     credits are those of the ring (stream/internal/flow).
-//   - endpoint/internal/vi has buffers of several sizes, which follow from the shape of the
-//     connection. A send may run on into the buffers behind its own, and sends complete a buffer
-//     that their caller has chosen.
-//   - vmmc/internal/via gives up a VI when both sides have asked for a connection, and makes
-//     another one over the same memory, which writes that wait refer to.
+//   - stream writes into the reader's ring. Its receives have no memory, and its sends use the
+//     memory of the stage or of the caller. This memory outlives the VI while a Read or Write uses
+//     it. Its credits count bytes of the ring (stream/internal/flow).
+//   - endpoint/internal/vi has buffers of several sizes, which depend on the shape of the
+//     connection. A send may extend into the buffers after its own, and the caller chooses the
+//     buffer of a send.
+//   - vmmc/internal/via closes a VI if both sides have requested a connection, and creates another
+//     VI over the same memory, to which waiting writes refer.
 //   - vmmc/daemon sends or receives one message over a connection, without a completion queue.
 package channel
 
@@ -42,10 +41,10 @@ func (b *Buffer) Init(mem []byte, handle vipl.MemHandle, context any) {
 	b.Desc = vipl.Descriptor{Segs: b.segs[:], Context: context}
 }
 
-// Data returns the message that has come. It is there until the receive is posted again.
+// Data returns the received message. It is valid until the receive is posted again.
 func (b *Buffer) Data() []byte { return b.segs[0].Data[:b.Desc.Length] }
 
-// Receive is the buffer of a receive, and what its owner keeps with a message. The Receive is the
+// Receive is the buffer of a receive, with data of the owner for its message. The Receive is the
 // Context of its descriptor.
 type Receive[T any] struct {
 	Buffer
@@ -56,33 +55,33 @@ type Receive[T any] struct {
 // Channel has not been opened.
 type Channel struct {
 	VI   *vipl.VI       // nil until Open
-	Tag  vipl.Ptag      // of the VI and of all memory that goes through it
-	Mem  vipl.MemHandle // of the memory of its buffers
-	Busy int            // sends that are not acknowledged
+	Tag  vipl.Ptag      // protection tag of the VI and of all memory that it transfers
+	Mem  vipl.MemHandle // handle of the memory of the buffers
+	Busy int            // number of sends that have not completed
 
 	nic     *vipl.NIC
 	private bool // Tag is this channel's own
 	sends   []Buffer
-	next    int    // of sends
-	spare   []byte // memory for receives of Add
+	next    int    // index of the next send in sends
+	spare   []byte // memory for the receives of Add
 }
 
-// Config says what Open makes.
+// Config describes the channel that Open creates.
 type Config struct {
 	NIC        *vipl.NIC
-	CQ         *vipl.CQ // of sends and receives
+	CQ         *vipl.CQ // completion queue of sends and receives
 	Attributes vipl.Attributes
-	Context    any    // of the VI
-	Private    bool   // a tag of its own, so that no other peer can write to memory of this one
-	Size       int    // of a buffer, in bytes
-	Sends      int    // buffers of sends
-	More       int    // receives that Add can add
-	Memory     []byte // of the buffers; nil: pages of its own
-	Sparse     bool   // its own memory uses no huge pages: for many channels of which most carry little
+	Context    any    // VI.Context
+	Private    bool   // the channel gets a separate tag, so that no other peer can write to its memory
+	Size       int    // size of a buffer in bytes
+	Sends      int    // number of send buffers
+	More       int    // number of receives that Add can add
+	Memory     []byte // memory of the buffers, receives first; nil: Open allocates it
+	Sparse     bool   // allocate no huge pages: for many channels with little traffic each
 }
 
-// Open makes a channel, and posts its receives. Close gives back what Open has made, even if
-// Open has failed.
+// Open creates a channel and posts its receives. Close releases everything that Open has created,
+// even if Open has failed.
 func Open[T any](c *Channel, cfg *Config, receives []Receive[T]) (err error) {
 	c.nic, c.private = cfg.NIC, cfg.Private
 	attr := cfg.Attributes
@@ -137,7 +136,7 @@ func (c *Channel) Repost(b *Buffer) error { return c.VI.PostRecv(&b.Desc) }
 // Room reports whether a buffer for a send is free.
 func (c *Channel) Room() bool { return c.Busy < len(c.sends) }
 
-// Next returns the memory of the next send. There is Room.
+// Next returns the memory of the next send. The channel must have Room.
 func (c *Channel) Next() []byte {
 	mem := c.sends[c.next].segs[0].Data
 	return mem[:cap(mem)]
@@ -157,8 +156,9 @@ func (c *Channel) Send(n int) error {
 	return nil
 }
 
-// Sent takes back the buffer of the oldest send: sends complete in order. When none is under way,
-// the first buffer is next, so that a connection which carries little uses memory of few.
+// Sent frees the buffer of the oldest send: sends complete in order. If no send is in progress, the
+// first buffer is used next, so that a connection with little traffic uses the memory of few
+// buffers.
 func (c *Channel) Sent() {
 	if c.Busy--; c.Busy == 0 {
 		c.next = 0

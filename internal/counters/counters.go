@@ -6,13 +6,13 @@
 //		RTT   time.Duration `metric:"bobnet_x_round_trip_seconds" help:"Round-trip time." add:"max"`
 //	}
 //
-// The fields of a metric with a reason are one series each, told apart by a label; other fields of
-// one metric are added up. A metric whose name ends in _total is a counter, any other a gauge; an
-// integer behind a metric of seconds is in nanoseconds. The value of a tagged slice is its length, and
-// fields of its elements are added up. Fields behind a nil pointer have no value. The tag text is a
-// field's name in lists for people.
+// Each field with a reason is a separate series of its metric, distinguished by a label. Other
+// fields of one metric are added up. A metric whose name ends in _total is a counter, and any other
+// metric is a gauge. The integer field of a metric of seconds is in nanoseconds. The value of a
+// tagged slice is its length, and fields of its elements are added up. Fields behind a nil pointer
+// have no value. The tag text is the field's name in human-readable lists.
 //
-// The data path increments plain fields. Reflection begins where somebody looks at a snapshot.
+// The data path increments plain fields. Only code that reads a snapshot uses reflection.
 package counters
 
 import (
@@ -25,14 +25,14 @@ import (
 // Field is a series that the tags of a type describe.
 type Field struct {
 	Metric string
-	Reason string // value of the label that tells the series of the metric apart; "" if there is one series
-	Help   string // of the metric, or what Reason means
-	Len    int    // of an array without a Reason, whose elements are one series each; 0 for other fields
+	Reason string // value of the label that distinguishes the series of the metric; "" if there is one series
+	Help   string // help text of the metric, or the meaning of Reason
+	Len    int    // length of an array without a Reason, each element of which is a series; 0 for other fields
 
-	paths [][]int // of the fields that are added up
+	paths [][]int // index paths of the fields that are added up
 }
 
-// Of returns what the tags in t, a struct, describe, in the order of their fields.
+// Of returns the series that the tags in the struct type t describe, in the order of the fields.
 func Of(t reflect.Type) []Field {
 	var all []Field
 	walk(t, nil, "", func(f Field) {
@@ -80,7 +80,8 @@ func walk(t reflect.Type, path []int, reason string, found func(Field)) {
 	}
 }
 
-// Value returns the value of f in v, a struct of the type that f is of. ok is false if v has none.
+// Value returns the value of f in v, a struct of the type passed to Of. ok is false if v has no
+// value.
 func (f *Field) Value(v reflect.Value) (n float64, ok bool) { return f.sum(v, -1) }
 
 // At is Value for element i of an array.
@@ -159,7 +160,8 @@ func nonZero(v reflect.Value, list *[]string) {
 }
 
 // Add adds the numbers in t to those in s: integers and floats of the size of a word, in nested
-// structs and arrays too. A field with the tag add:"max" keeps the greater number instead. Other fields of s stay.
+// structs and arrays too. A field with the tag add:"max" keeps the greater number instead. Other
+// fields of s are unchanged.
 func Add[S any](s, t *S) { add(reflect.ValueOf(s).Elem(), reflect.ValueOf(t).Elem(), "") }
 
 func add(s, t reflect.Value, how string) {
@@ -191,7 +193,7 @@ func join[N uint64 | int64 | float64](a, b N, how string) N {
 }
 
 // Load sets the fields of the struct *to from the atomic counters of the same names in the struct
-// *from, in nested structs and arrays too. Other fields of *to stay.
+// *from, in nested structs and arrays too. Other fields of *to are unchanged.
 func Load(to, from any) { load(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()) }
 
 func load(to, from reflect.Value) {

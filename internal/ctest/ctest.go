@@ -1,5 +1,6 @@
-// Package ctest builds C programs for tests: with the system's rpcgen and the RPC library
-// libtirpc the peers that Bobnet's ONC RPC must understand, and what figures are compared with.
+// Package ctest builds C programs for tests. With the system's rpcgen and the RPC library libtirpc
+// it builds peers for tests of Bobnet's ONC RPC, and programs whose performance is compared with
+// Bobnet's.
 package ctest
 
 import (
@@ -14,16 +15,16 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
-// patience is how long a tool may take on a busy machine.
+// patience is the maximum run time of a tool, on a busy machine.
 const patience = 5 * time.Minute
 
-// headers is where libtirpc has its own.
+// headers is the directory of libtirpc's header files.
 const headers = "/usr/include/tirpc"
 
-// Build makes a program of C sources and of what rpcgen makes of a specification, and
-// returns its path. The sources include the header by the name of the specification, all.h for
-// all.x. The parts are rpcgen's options for what is linked in: -c the XDR routines, -l the
-// client, -m the server's dispatch function. It skips t where a tool is missing.
+// Build compiles C sources together with the code that rpcgen generates from a specification, and
+// returns the path of the program. The sources include the header named after the specification:
+// all.h for all.x. parts contains rpcgen's options for the code to link: -c for the XDR routines,
+// -l for the client, -m for the server's dispatch function. It skips t if a tool is missing.
 func Build(t testing.TB, spec string, parts []string, sources ...string) string {
 	t.Helper()
 	for _, tool := range []string{"rpcgen", "gcc"} {
@@ -61,8 +62,8 @@ func Build(t testing.TB, spec string, parts []string, sources ...string) string 
 	return filepath.Join(dir, "program")
 }
 
-// Plain makes a program of one C source that needs nothing but the C library, and returns its
-// path. It skips t where there is no compiler.
+// Plain compiles one C source that needs only the C library, and returns the path of the program.
+// It skips t if there is no compiler.
 func Plain(t testing.TB, source string) string {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {

@@ -1,5 +1,5 @@
-// Package errclass makes errors that belong to a class. The errors of all rooms belong to the
-// same few classes, so that errors.Is finds a class whatever room an error is from.
+// Package errclass creates errors that belong to a class. The errors of all rooms belong to the
+// same few classes, so that errors.Is recognizes the class of an error from any room.
 package errclass
 
 import "strings"
@@ -25,8 +25,8 @@ type also struct {
 
 func (a *also) Unwrap() []error { return []error{a.error, a.class} }
 
-// Within returns err as a part of a message that begins with prefix: the same error, without the
-// prefix in its own text.
+// Within returns err for use in a message that begins with prefix: the same error, with prefix
+// removed from its text.
 func Within(prefix string, err error) error { return &within{prefix, err} }
 
 type within struct {
@@ -37,8 +37,8 @@ type within struct {
 func (w *within) Error() string { return strings.TrimPrefix(w.err.Error(), w.prefix) }
 func (w *within) Unwrap() error { return w.err }
 
-// Reword returns err with text in place of old in its own text. Old is a name that only the
-// program knows, and text what its users call that.
+// Reword returns err with old replaced by text in its message. old is a name that only the program
+// uses, and text is the name that its users know.
 func Reword(err error, old, text string) error {
 	if err == nil {
 		return nil

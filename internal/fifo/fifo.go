@@ -1,5 +1,5 @@
-// Package fifo is the growing queue of all rooms, for frames, handlers, calls and messages.
-// It lies in this room because the simulator uses it, too.
+// Package fifo implements the growing queue that all rooms use, for frames, handlers, calls and
+// messages. It is in this room because the simulator uses it, too.
 package fifo
 
 // Queue is a first-in-first-out queue in a ring that grows by doubling and keeps its
@@ -13,8 +13,8 @@ type Queue[T any] struct {
 // Len returns how many items are queued.
 func (q *Queue[T]) Len() int { return q.n }
 
-// At returns the i-th oldest item, from 0 to Len()-1, which stays in the queue. The pointer
-// is valid until the next Push.
+// At returns the i-th oldest item, for i from 0 to Len()-1, without removing it. The pointer is
+// valid until the next Push.
 func (q *Queue[T]) At(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
 
 // Push appends x.

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is a command that leads a process group, with what it has started in that. Goroutines
-// may share it once the command has been started.
+// Group is a command that leads a process group, with the other processes of the group. Goroutines
+// may share it after the command has been started.
 type Group struct {
 	*exec.Cmd
 
 	mu     sync.Mutex
-	deaf   bool // gets no signals: the number may become that of another group
+	deaf   bool // the group gets no more signals, because another group may get its number
 	reaped bool
 }
 
-// Signal sends a signal to the whole group, as long as its number cannot be another's.
+// Signal sends a signal to the whole group, unless another group may have its number.
 func (g *Group) Signal(sig syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,12 +36,12 @@ func (g *Group) Has(pid int) bool {
 	return !g.reaped && g.Process.Pid == pid
 }
 
-// Reap waits for the command, whose result it returns. From then on the group gets no
-// signals. Nobody else calls Wait.
+// Reap waits for the command and returns its result. From then on the group gets no signals. No
+// other code may call Wait.
 func (g *Group) Reap() error {
 	AwaitEnd(g.Process.Pid)
 	g.set(&g.deaf)
-	defer g.set(&g.reaped) // not before: until then ReapOrphans leaves the command to Wait
+	defer g.set(&g.reaped) // only after Wait: until then ReapOrphans must not reap the command
 	return g.Wait()
 }
 
@@ -51,8 +51,8 @@ func (g *Group) set(flag *bool) {
 	*flag = true
 }
 
-// AwaitEnd returns when a child of this process has ended, and leaves it to be waited for:
-// until then its number cannot be another's.
+// AwaitEnd returns when a child of this process has ended. It does not reap the child, so no other
+// process can get its number yet.
 func AwaitEnd(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -71,8 +71,8 @@ func ExitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// LookUp finds the file of a command. If it fails, code is the exit code of a shell that
-// fails so.
+// LookUp finds the file of a command. If it fails, code is the exit code that a shell returns for
+// this failure.
 func LookUp(command string) (path string, code int, err error) {
 	if path, err = exec.LookPath(command); err == nil {
 		return path, 0, nil

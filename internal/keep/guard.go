@@ -1,8 +1,8 @@
 // Package keep starts commands and ensures that their descendants end with them.
 //
-// It imports no other package of this module and runs a rank in its init function. Hydra
-// starts two processes of this program for each rank, and the initialization of all packages
-// of bobnet takes twice as long as what these need.
+// It imports no other package of this module, and runs a rank in its init function. The reason is
+// speed: hydra starts two processes of this program for each rank, and the initialization of all
+// packages of bobnet would take twice as long as the work of these processes.
 package keep
 
 import (
@@ -22,18 +22,18 @@ import (
 // envGuard carries the guard's process number to the process that it guards.
 const envGuard = "BOBNET_GUARD"
 
-// lostSignal is what the kernel sends to a guarded process when its guard ends. It is one that no
-// guard passes on. The process number of the parent does not tell at that moment: the signal comes
-// when the thread that started the process ends, and other threads of the guard may end later.
+// lostSignal is the signal that the kernel sends to a guarded process when its guard ends. A guard
+// never forwards this signal. The parent's process number cannot show the end: the signal is sent
+// when the thread that started the process ends, and other threads of the guard may still run.
 const lostSignal = unix.SIGPWR
 
-// Guard makes the rest of this program run in a child process, where it returns. The parent
-// becomes the child's guard. It passes signals on, waits, kills what is left, calls last (if
-// that is not nil) and exits with the child's exit code.
+// Guard makes the rest of this program run in a child process, where it returns. The parent becomes
+// the child's guard. It forwards signals, waits for the child, kills the remaining descendants,
+// calls last (if it is not nil), and exits with the child's exit code.
 //
-// The pair covers what neither process can do alone: each adopts the orphans among its
-// descendants, so that one SIGKILL to either leaves the other to kill what ranks have
-// started, in whatever session that is. Lost tells the child that the guard has ended.
+// Each process of the pair adopts the orphans among its descendants. So if SIGKILL ends one of
+// them, the other one can kill all processes that ranks have started, in any session. Lost notifies
+// the child that the guard has ended.
 func Guard(last func(code int)) error {
 	if text, guarded := os.LookupEnv(envGuard); guarded {
 		os.Unsetenv(envGuard) // ranks must not inherit it

@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt makes this process the parent of what its descendants leave behind, in whatever
-// session or process group that is.
+// Adopt makes this process the parent of the orphans among its descendants, in any session or
+// process group.
 func Adopt() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// KillLeft kills and reaps all descendants of this process. It returns when none is left, or
-// after most: some may belong to another user. Call it when nothing waits for a child.
+// KillLeft kills and reaps all descendants of this process. It returns when none is left, or after
+// the time most, because some may belong to another user. The caller must ensure that no other code
+// waits for a child.
 func KillLeft(most time.Duration) {
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
@@ -44,8 +45,8 @@ func KillDescendants() bool {
 	return len(left) > 0
 }
 
-// descendants returns the children of a process, their children, and so on. It returns none
-// where /proc is that of another process namespace and so has other numbers, as in a lab.
+// descendants returns the children of a process, their children, and so on. It returns none if
+// /proc belongs to another process namespace, as in a lab, because its process numbers differ.
 func descendants(of int) (all []int) {
 	if !ownProc() {
 		return nil
@@ -77,7 +78,7 @@ func parentOf(pid string) int {
 	if err != nil {
 		return 0
 	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name before may have spaces
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the process name before it may contain spaces
 	if len(fields) < 2 {
 		return 0
 	}
@@ -85,7 +86,7 @@ func parentOf(pid string) int {
 	return parent
 }
 
-// ownProc reports whether /proc has the process numbers of this process's namespace.
+// ownProc reports whether /proc shows the process numbers of this process's namespace.
 func ownProc() bool {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -96,9 +97,10 @@ func ownProc() bool {
 	return string(bytes.TrimSpace(line)) == strconv.Itoa(os.Getpid())
 }
 
-// ReapOrphans reaps the adopted processes that have ended, so that a rank which starts many
-// does not use up the process numbers. own reports whether this process started a child: its
-// starter reaps that one. Call it after SIGCHLD, and when a child of its own has been reaped.
+// ReapOrphans reaps the adopted processes that have ended, so that a rank that starts many
+// processes does not use up the process numbers. own reports whether this process itself started a
+// child; ReapOrphans does not reap such a child. Call it after SIGCHLD, and after each reaped child
+// of this process.
 func ReapOrphans(own func(pid int) bool) {
 	for {
 		var info unix.Siginfo

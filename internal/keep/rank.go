@@ -13,17 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RankVerb is the verb by which a program that imports this package runs a rank under hydra:
+// RankVerb is the verb that makes a program that imports this package run a rank under hydra:
 // bobnet rank CMD [ARGS...].
 const RankVerb = "rank"
 
 // FailedLine is the last line that the guard of a failed rank prints, with the rank's number, host
-// and exit code. Hydra is not asked to end the job (PMI-1's abort): the mpiexec
-// of MPICH 4.0 waits for its proxies then, and if the second of the clock changes meanwhile
-// it kills process groups whose numbers it reads from behind the end of a list.
+// and exit code. The guard does not use PMI-1's abort to make hydra end the job, because mpiexec of
+// MPICH 4.0 then waits for its proxies, and if the second of the clock changes meanwhile, it reads
+// beyond the end of a list and kills process groups with arbitrary numbers.
 const FailedLine = "bobnet run: rank %s on host %s ended with exit code %d, which ends the job\n"
 
-// StartedLine is what the guard of a rank prints when hydra has started it, with the rank's number.
+// StartedLine is the line that the guard of a rank prints when hydra has started it, with the
+// rank's number.
 const StartedLine = "bobnet run: rank %s has started\n"
 
 // The names of packages job and internal/pmi, which this package does not import.
@@ -43,19 +44,19 @@ func init() {
 	}
 }
 
-// rank runs a rank that hydra starts. It adds BOBNET_* to the environment that hydra
-// sets, runs the command and passes signals on to it. When the command ends, rank kills what
-// the command has left running: that may hold the rank's output and its connection to hydra,
-// whose end hydra waits for. Then this process exits with the rank's exit code. If that is
-// not 0, it prints a line first that makes the head end the job: hydra by itself does not
-// when a rank fails that has not called Init. It returns only if it fails before that.
+// rank runs a rank that hydra starts. It adds BOBNET_* to the environment that hydra sets, runs the
+// command and forwards signals to it. When the command ends, rank kills the processes that the
+// command has left running, because they may hold the rank's output and its connection to hydra,
+// and hydra waits until both are closed. Then this process exits with the rank's exit code. If that
+// is not 0, it first prints a line that makes the head end the job, because hydra does not end the
+// job if the failed rank has not called Init. rank returns only if it fails before that.
 //
-// Rank 0 ends no sooner than its input: mpiexec sends the end of its own input to that host,
-// and a SIGPIPE ends mpiexec if hydra's proxy there has ended before.
+// Rank 0 does not end before its input: mpiexec sends the end of its own input to that host, and if
+// hydra's proxy there has already ended, SIGPIPE kills mpiexec.
 //
 // If hydra's proxy is killed this process gets SIGTERM, and its guard kills it.
 //
-// rank keeps the calling thread: the command ends with the thread that has started it.
+// rank locks the calling thread, because the command ends with the thread that has started it.
 func rank(argv []string) error {
 	number := os.Getenv(envPMIRank)
 	if number == "" {
@@ -89,8 +90,8 @@ func rank(argv []string) error {
 	return nil
 }
 
-// runRank runs the command until it ends, and kills its process group then. It returns the
-// exit code, and an error if the command could not be started.
+// runRank runs the command until it ends, and then kills its process group. It returns the exit
+// code, and an error if the command could not be started.
 func runRank(argv []string, number string, signals <-chan os.Signal) (int, error) {
 	path, code, err := LookUp(argv[0])
 	if err != nil {
@@ -102,7 +103,7 @@ func runRank(argv []string, number string, signals <-chan os.Signal) (int, error
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
 	}}
 	children := make(chan os.Signal, 1)
-	signal.Notify(children, unix.SIGCHLD) // before the rank can leave any
+	signal.Notify(children, unix.SIGCHLD) // before the rank can leave orphans
 	defer signal.Stop(children)
 	if err := r.Start(); err != nil {
 		return 126, err

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childOf returns the number of the child that info is about, or 0.
+// childOf returns the process number of the child in info, or 0.
 func childOf(info *unix.Siginfo) int {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), pidOffset)))
 }
 
-// pidOffset is where the kernel's siginfo_t has the number of a child: behind three ints, aligned
-// as a pointer is.
+// pidOffset is the offset of the child's process number in the kernel's siginfo_t: after three
+// ints, aligned like a pointer.
 const pidOffset = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)

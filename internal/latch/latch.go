@@ -1,7 +1,7 @@
-// Package latch holds a mutex and stores that take less time than those of the standard
-// library where nearly always one goroutine uses what they guard. It lies in this room, and
-// not in progress, because links use it (internal/link/shm, internal/myrinet/plain), and no link
-// may import what drives it.
+// Package latch provides a mutex and atomic stores. They are faster than those of the standard
+// library if nearly always the same goroutine uses the guarded data. The package is in this room,
+// and not in progress, because links use it (internal/link/shm, internal/myrinet/plain), and a link
+// must not import the package that drives it.
 package latch
 
 import (
@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Latch is a mutex for short sections that one goroutine enters nearly always: a
-// link's Send and Recv, beside which calls, checks and Close are rare, or a node of
-// active messages that one goroutine polls. It takes half the time of a sync.Mutex,
-// 10 ns of a frame's 250, because Unlock is a plain store and a plain load, where that of
-// sync.Mutex has an exchange. It is not fair: the goroutine that unlocks it may lock it
-// again before those that wait, which then wait again.
+// Latch is a mutex for short sections that nearly always one goroutine enters: a link's Send and
+// Recv, compared with which checks and Close are rare, or a node of active messages that one
+// goroutine polls. It takes half the time of a sync.Mutex, 10 ns of the 250 ns of a frame, because
+// its Unlock is a plain store and a plain load, and Unlock of a sync.Mutex needs an exchange. It is
+// not fair: the goroutine that unlocks it may lock it again before goroutines that wait, which then
+// continue to wait.
 type Latch struct {
 	held    atomic.Uint32
 	waiting atomic.Int32
-	bell    atomic.Pointer[chan struct{}] // of capacity 1, once somebody has waited
+	bell    atomic.Pointer[chan struct{}] // channel of capacity 1; nil before the first wait
 }
 
 // Lock locks the latch.
@@ -28,10 +28,10 @@ func (l *Latch) Lock() {
 	}
 }
 
-// TryLock locks the latch if it is not locked, and reports whether it has.
+// TryLock locks the latch if it is not locked, and reports whether it has locked it.
 func (l *Latch) TryLock() bool { return l.held.CompareAndSwap(0, 1) }
 
-// Unlock unlocks the latch, which is locked.
+// Unlock unlocks the latch, which must be locked.
 func (l *Latch) Unlock() {
 	release(&l.held, 0)
 	if l.waiting.Load() != 0 {
@@ -43,22 +43,22 @@ func (l *Latch) Unlock() {
 func (l *Latch) wake() {
 	select {
 	case *l.bell.Load() <- struct{}{}:
-	default: // a token is in the channel already
+	default: // the channel already contains a token
 	}
 }
 
-// Lock tries latchTries times, which takes as long as a goroutine on another processor
-// usually has the latch locked. Then it sleeps until the latch is unlocked. Unlock may not
-// see a goroutine that has just begun to wait, because a plain store is no fence: the
-// processor may do the load behind it before others see the store. So no sleep is longer
-// than a nap.
+// Lock tries latchTries times, for about as long as a goroutine on another processor usually keeps
+// the latch locked. Then it sleeps until the latch is unlocked. Unlock may miss a goroutine that
+// has just begun to wait, because a plain store is not a fence: the processor may execute the
+// following load before other processors see the store. Each sleep is therefore limited to a short
+// time.
 const (
 	latchTries = 200
 	latchNap   = time.Millisecond
 )
 
-// timers are those of goroutines that have waited, for the next ones. A sync.Pool would be
-// emptied by each second garbage collection, and with the race detector it drops one in four.
+// timers holds unused timers for goroutines that wait. It is not a sync.Pool, because every second
+// garbage collection empties a pool, and a pool drops one in four items under the race detector.
 var timers = make(chan *time.Timer, 64)
 
 func takeTimer() *time.Timer {
@@ -74,7 +74,7 @@ func keepTimer(timer *time.Timer) {
 	timer.Stop()
 	select {
 	case timers <- timer:
-	default: // as many wait at once as are kept
+	default: // the list of unused timers is full
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// Release, ReleaseBool and release store v where one goroutine stores and others load. A
-// goroutine that loads v sees what was stored before it. A plain store does that on this
-// processor. The Store of sync/atomic is an exchange, which also waits, for tens of cycles,
-// until all stores have left the processor. These are no fence: the processor may do a
-// load that follows before the store.
+// Release, ReleaseBool and release store v for one goroutine that stores and others that load. A
+// goroutine that loads v sees everything that was stored before v. On this processor a plain store
+// has this effect. The Store of sync/atomic is an exchange, which also waits, for tens of cycles,
+// until all stores have left the processor. These functions are not a fence: the processor may
+// execute a later load before the store.
 func Release(p *atomic.Uint64, v uint64) { *(*uint64)(unsafe.Pointer(p)) = v }
 
 // ReleaseBool is Release of a Bool.

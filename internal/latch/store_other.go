@@ -4,8 +4,8 @@ package latch
 
 import "sync/atomic"
 
-// Release stores v where one goroutine stores and others load. A goroutine that loads v
-// sees what was stored before it.
+// Release stores v for one goroutine that stores and others that load. A goroutine that loads v
+// sees everything that was stored before v.
 func Release(p *atomic.Uint64, v uint64) { p.Store(v) }
 
 // ReleaseBool is Release of a Bool.

@@ -5,18 +5,18 @@ import (
 	"unsafe"
 )
 
-// Programs look at memory while peers write to it, and take the last word of a message
-// for the sign that all of it has come. So the data of a frame of an RDMA write is stored
-// word by word where it is aligned, and its last word behind all the others.
+// Programs read memory while peers write to it, and conclude from the last word of a message that
+// the whole message has arrived. So the aligned data of a frame of an RDMA write are stored word by
+// word, and the last word is stored after all others.
 
-// MaxEdges is the most bytes that Edges returns for both ends together.
+// MaxEdges is the maximum number of bytes that Edges returns for both ends together.
 const MaxEdges = 3*WordSize - 2
 
-// WordSize is that of the largest word that is never seen half written, in bytes.
+// WordSize is the size, in bytes, of the largest word that a reader never sees partly written.
 const WordSize = 8
 
-// StoreWords copies src to dst, which is as long. No
-// aligned word of 4 or 8 bytes is torn, and the last one is stored last.
+// StoreWords copies src to dst, which has the same length. No aligned word of 4 or 8 bytes is torn,
+// and the last word is stored last.
 func StoreWords(dst, src []byte) {
 	if edge := int(-addressOf(dst) & (WordSize - 1)); edge > 0 {
 		edge = min(edge, len(dst))
@@ -32,9 +32,10 @@ func StoreWords(dst, src []byte) {
 	storeEdge(dst, src)
 }
 
-// Edges returns how many bytes of dst precede its first aligned word, and how many there are from its
-// last whole word on: all of them if there is nothing between both. The bytes between both ends are aligned
-// words that anything may copy; StoreWords then stores the ends.
+// Edges returns the number of bytes of dst before its first aligned word, and the number of bytes
+// from its last whole word on. If there is nothing in between, the sum is the length of dst. The
+// bytes in between are aligned words, which the caller may copy in any way; StoreWords then stores
+// the ends.
 func Edges(dst []byte) (head, tail int) {
 	head = int(-addressOf(dst) & (WordSize - 1))
 	tail = WordSize + int((addressOf(dst)+uintptr(len(dst)))&(WordSize-1))
@@ -44,7 +45,7 @@ func Edges(dst []byte) (head, tail int) {
 	return head, tail
 }
 
-// storeEdge stores what lies at one end of the words.
+// storeEdge stores the bytes at one end of the words.
 func storeEdge(dst, src []byte) {
 	for len(dst) > 0 {
 		size := 1

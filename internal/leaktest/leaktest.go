@@ -1,6 +1,5 @@
-// Package leaktest finds what tests leave behind: descriptors, goroutines,
-// mappings and child processes; and on the host, what processes leave that they
-// start.
+// Package leaktest detects resources that tests leak: descriptors, goroutines, mappings and child
+// processes. It also detects what the processes that tests start leave on the host.
 package leaktest
 
 import (
@@ -16,28 +15,28 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
-// Cycles is how many times a test of leaks repeats what it tests: more than twice mappingSlack.
+// Cycles returns the number of repetitions in a test of leaks: more than twice mappingSlack.
 func Cycles() int {
-	if need.Race { // which finds in a few cycles what it finds in many
+	if need.Race { // the race detector finds the same races in a few cycles as in many
 		return 20
 	}
 	return 2*mappingSlack + 10
 }
 
-// holdings is what the process holds.
+// holdings contains the numbers of resources that the process holds.
 type holdings struct {
 	descriptors, goroutines, mappings, children int
 }
 
-// mappingSlack is what the Go heap, threads and the race detector may take meanwhile: up
-// to 31 were seen on a machine with much else to do. A leak of one a cycle is more.
+// mappingSlack is the number of mappings that the Go heap, threads and the race detector may add
+// meanwhile. Up to 31 were observed on a busy machine. A leak of one mapping per cycle exceeds it.
 const mappingSlack = 60
 
-// Run calls cycle a few times, to warm up, and then Cycles times, with the
-// number of the cycle, and fails the test if the process holds more afterwards
-// than before, or at the first error. What a process opens once and keeps, the
-// caller has it open before. Some workers call it at the same time: the kernel
-// takes its time to close a packet socket, but can close many.
+// Run calls cycle a few times, to warm up, and then Cycles times, with the number of the cycle, and
+// fails the test at the first error, or if the process holds more resources afterwards than before.
+// Before the call the caller must open resources that a process opens once and keeps. Several
+// workers call cycle concurrently, because the kernel closes a packet socket slowly, but can close
+// many at the same time.
 func Run(t *testing.T, workers int, cycle func(i int) error) {
 	t.Helper()
 	n := Cycles()
@@ -76,8 +75,8 @@ func repeat(t *testing.T, n, workers int, cycle func(i int) error) {
 	}
 }
 
-// awaitEnd looks until what it finds is fine, or for the given time: what is
-// given back by a finalizer or another goroutine takes a moment.
+// awaitEnd checks repeatedly until fine returns true, or for the given time: finalizers and other
+// goroutines release resources with a delay.
 func awaitEnd(t *testing.T, fine func(holdings) bool, patience time.Duration) (h holdings) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
@@ -88,10 +87,10 @@ func awaitEnd(t *testing.T, fine func(holdings) bool, patience time.Duration) (h
 	}
 }
 
-// loadavg is opened by package progress once, when the first wait finds the machine busy.
+// loadavg is a file that package progress opens once, when the first wait finds the machine busy.
 const loadavg = "/proc/loadavg"
 
-// descriptors returns what the open ones are, without that.
+// descriptors returns the files of the open descriptors, without loadavg.
 func descriptors() (list []string) {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	for _, fd := range fds {

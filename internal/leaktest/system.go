@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// None waits until left returns nothing, which is what there still is of what;
-// what processes leave ends a moment after them. It fails the test after 20
+// None waits until left, which returns the remaining resources of the kind what, returns nothing.
+// Resources may disappear shortly after the process that has left them. It fails the test after 20
 // seconds.
 func None(t *testing.T, what string, left func() []string) {
 	t.Helper()
@@ -34,11 +34,10 @@ func None(t *testing.T, what string, left func() []string) {
 	}
 }
 
-// Namespaces returns everything of this process, and of those that it has started, that
-// holds one of the namespaces, which are named as links under /proc show them,
-// "net:[4026532000]": threads that live in it, and descriptors and mounts of it. The
-// kernel gives the number of a namespace that has ended to the next one, so that other
-// processes may well have one of such a name.
+// Namespaces returns everything by which this process, and the processes that it has started, hold
+// one of the given namespaces: threads in the namespace, and its descriptors and mounts. A
+// namespace is named as in the links of /proc, such as "net:[4026532000]". Other processes do not
+// count, because the kernel reuses the number of a namespace that has ended.
 func Namespaces(namespaces []string) (refs []string) {
 	for _, pattern := range []string{
 		"/proc/[0-9]*/task/[0-9]*/ns/net", "/proc/[0-9]*/ns/pid", "/proc/[0-9]*/fd/[0-9]*",
@@ -62,16 +61,16 @@ func Namespaces(namespaces []string) (refs []string) {
 	return refs
 }
 
-// mark is in the environment of the processes that this one starts, unless they are given
-// another environment.
+// mark is a variable in the environment of the processes that this process starts, unless they get
+// a different environment.
 var mark = func() string {
 	name, value := "BOBNET_LEAKTEST", rand.Text()
 	os.Setenv(name, value)
 	return name + "=" + value
 }()
 
-// ours reports whether a path under /proc belongs to this process, to one that it has
-// started, at whatever remove, or to one that runs the same test binary.
+// ours reports whether a path under /proc belongs to this process, to a process that it has started
+// directly or indirectly, or to a process that runs the same test binary.
 func ours(path string) bool {
 	pid := strings.Split(path, "/")[2]
 	if pid == strconv.Itoa(os.Getpid()) {

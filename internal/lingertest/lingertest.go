@@ -1,4 +1,4 @@
-// Package lingertest makes sockets that take for ever to close.
+// Package lingertest creates sockets whose close takes very long.
 package lingertest
 
 import (
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Socket returns a TCP socket whose last close lingers for an hour, because its peer takes
-// nothing of what was sent. The caller closes it, when others have it, too. At the end of the
-// test it lingers no more.
+// Socket returns a TCP socket whose last close lingers for an hour, because its peer does not read
+// the sent data. The caller closes it while other processes hold it, too. At the end of the test it
+// no longer lingers.
 func Socket(t testing.TB) (fd int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,8 +42,8 @@ func Socket(t testing.TB) (fd int) {
 	return fd
 }
 
-// Hidden returns a Unix socket in whose queue such a socket lies, which the last close of that
-// one closes.
+// Hidden returns a Unix socket whose queue holds such a TCP socket. The last close of the Unix
+// socket closes the TCP socket.
 func Hidden(t testing.TB) (fd int) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

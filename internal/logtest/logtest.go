@@ -1,5 +1,5 @@
-// Package logtest has the handler of log lines by which tests call back into what logs, or
-// block it, as one does whose stderr nobody reads.
+// Package logtest provides a log handler for tests. With it a test calls the code that logs from
+// within a log call, or blocks it, like a handler whose stderr is not read.
 package logtest
 
 import (

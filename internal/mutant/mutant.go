@@ -1,4 +1,4 @@
-// Package mutant makes wrong frames and messages from right ones, for tests.
+// Package mutant creates invalid frames and messages from valid ones, for tests.
 package mutant
 
 import (
@@ -23,11 +23,11 @@ const (
 	AtCRC     = 58
 )
 
-// Frames makes wrong frames from right ones.
+// Frames creates invalid frames from valid ones.
 type Frames struct {
 	RNG     *rand.Rand
 	Right   [][]byte
-	Longest int // most bytes of a frame
+	Longest int // maximum length of a frame in bytes
 
 	scratch []byte
 	parsed  ethertype.Header
@@ -35,8 +35,8 @@ type Frames struct {
 
 var zeros [ethertype.HeaderSize]byte
 
-// Mutate returns an altered copy of one of the right frames, or noise. The result is valid until the
-// next call.
+// Mutate returns a changed copy of one of the valid frames, or random bytes. The result is valid
+// until the next call.
 func (m *Frames) Mutate() []byte {
 	f := m.scratch[:0]
 	if m.RNG.IntN(8) == 0 {
@@ -59,7 +59,7 @@ func (m *Frames) Alter(f []byte) []byte {
 			f = f[:rng.IntN(len(f)+1)]
 		case 1:
 			f = append(f, zeros[:rng.IntN(len(zeros))]...)
-		case 2: // a field, or halves of two fields, to a value near an edge
+		case 2: // set a field, or the halves of two fields, to a value near a limit
 			if len(f) > ethertype.HeaderSize {
 				end := len(f)
 				if rng.IntN(2) == 0 {
@@ -68,7 +68,7 @@ func (m *Frames) Alter(f []byte) []byte {
 				edges := []uint32{0, 1, 2, 0x7fffffff, 0x80000000, ^uint32(0), ^uint32(0) - 1, 62, 1452, 4000}
 				binary.BigEndian.PutUint32(f[AtVersion+rng.IntN(end-AtVersion-4):], edges[rng.IntN(len(edges))])
 			}
-		case 3: // a sequence or message number a little further
+		case 3: // increase a sequence or message number slightly
 			if len(f) > ethertype.HeaderSize {
 				at := []int{AtSeq, AtAck, AtMsg}[rng.IntN(3)]
 				binary.BigEndian.PutUint32(f[at:], binary.BigEndian.Uint32(f[at:])+uint32(rng.IntN(40)))
@@ -82,8 +82,8 @@ func (m *Frames) Alter(f []byte) []byte {
 	return f[:min(len(f), m.Longest)]
 }
 
-// Wrong is Mutate for frames that are wrong in what protects a connection: they have another tag and a
-// right CRC, or a wrong CRC. If fit is not nil, frames go through it before that.
+// Wrong is Mutate for frames that fail a check that protects a connection: they have a wrong tag
+// and a valid CRC, or an invalid CRC. If fit is not nil, it is applied to the frames first.
 func (m *Frames) Wrong(fit func(f []byte) []byte) []byte {
 	for {
 		f := m.Mutate()
@@ -100,14 +100,14 @@ func (m *Frames) Wrong(fit func(f []byte) []byte) []byte {
 			f[AtCRC+m.RNG.IntN(4)] ^= 1 << m.RNG.IntN(8)
 		}
 		if _, err := m.parsed.Parse(f); err == nil && m.parsed.Kind == ethertype.KindReset {
-			continue // proves itself by the other side's tag
+			continue // this kind carries the other side's tag as proof
 		}
 		return f
 	}
 }
 
-// Fit makes f pass the filters of links, which look at addresses, type, version and the blocks of
-// ports, as right does.
+// Fit changes f so that it passes the filters of links, as right does. The filters check addresses,
+// type, version and the blocks of ports.
 func Fit(f, right []byte) []byte {
 	if len(f) < ethertype.HeaderSize {
 		f = append(f, zeros[len(f):]...)
@@ -118,14 +118,14 @@ func Fit(f, right []byte) []byte {
 	return f
 }
 
-// Block gives a port another one's block of 1024 ports.
+// Block moves port to the block of 1024 ports that contains of.
 func Block(port, of []byte) { port[0] = port[0]&3 | of[0]&^3 }
 
 // Kind returns the kind of a frame that has a header.
 func Kind(f []byte) ethertype.Kind { return ethertype.Kind(f[AtKind]) }
 
-// Reseal makes the version and the CRC of a changed frame right. It reports false if f is too short to
-// have a header.
+// Reseal sets the version and the CRC of a changed frame to valid values. It reports false if f is
+// too short for a header.
 func Reseal(f []byte) bool {
 	if len(f) < ethertype.HeaderSize {
 		return false
@@ -147,8 +147,8 @@ func Flip(rng *rand.Rand, b []byte) {
 	}
 }
 
-// Bend changes up to three bits of the first n bytes of b, and returns these, or at times another
-// number of bytes of b.
+// Bend changes up to three bits of the first n bytes of b. It returns these bytes, or sometimes a
+// different number of bytes of b.
 func Bend(rng *rand.Rand, b []byte, n int) []byte {
 	for range rng.IntN(4) {
 		b[rng.IntN(n)] ^= 1 << rng.IntN(8)

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// AllEnv is the environment variable that asks for all tests at full length. With it a
-// test that lacks a capability fails, because the machine of CI has all of them: a skip
-// there would hide a test that nobody runs any more. If its value is the absolute path of
-// a file, the test is skipped, and a line is added to the file: the package and the name of
-// the test. CI runs these tests again as root.
+// AllEnv is the environment variable that requests all tests at full length. If it is set, a test
+// that lacks a capability fails, because CI's machine has all capabilities: a skip there would hide
+// a test that never runs. If the value is the absolute path of a file, the test is skipped instead,
+// and a line with the package and the name of the test is appended to the file. CI runs these tests
+// again as root.
 const AllEnv = "BOBNET_TEST_ALL"
 
-// Skip skips t, which needs the capability that the text names. It fails t if AllEnv is set,
+// Skip skips t, because it needs the capability that the text names. It fails t if AllEnv is set,
 // unless AllEnv names a file.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
@@ -57,7 +57,7 @@ func record(file, test string) error {
 // short form of each test: fewer seeds, rounds or cases.
 func Full() bool { return os.Getenv(AllEnv) != "" && !testing.Short() }
 
-// Long skips t unless tests run at full length. The text says what takes so long.
+// Long skips t unless tests run at full length. what names the part that takes long.
 func Long(t testing.TB, what string) {
 	t.Helper()
 	if !Full() {
@@ -65,8 +65,8 @@ func Long(t testing.TB, what string) {
 	}
 }
 
-// Simulated skips t under the race detector. In a simulated world goroutines run one at a time:
-// the detector takes long there and finds nothing.
+// Simulated skips t under the race detector. In a simulated world goroutines run one at a time, so
+// the detector is slow and finds nothing.
 func Simulated(t testing.TB) {
 	t.Helper()
 	if Race {

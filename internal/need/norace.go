@@ -2,5 +2,5 @@
 
 package need
 
-// Race says that the race detector is compiled in.
+// Race reports whether the race detector is compiled in.
 const Race = false

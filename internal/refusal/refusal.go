@@ -1,5 +1,5 @@
-// Package refusal holds the refusals of connection requests between the ranks of a job, which
-// tell the rank that has asked whether to ask again.
+// Package refusal creates and recognizes refusals of connection requests between the ranks of a
+// job. A refusal states whether the requesting rank should try again.
 package refusal
 
 import (
@@ -16,11 +16,11 @@ const busy = "too many ask at once: ask again"
 // lacking begins the refusal of a rank that has no resources for the connection.
 const lacking = "no resources: "
 
-// Busy refuses a request because this rank is busy. The rank that dialed tries again.
+// Busy refuses a request because this rank is busy. The requesting rank tries again.
 func Busy(req *vipl.Request) { req.Reject(busy) }
 
-// Because refuses a request because this rank cannot make its end of the connection. Classed
-// recognizes at the rank that has asked if that is for want of a resource.
+// Because refuses a request because this rank cannot create its end of the connection. If the cause
+// is the lack of a resource, Classed recognizes this at the requesting rank.
 func Because(req *vipl.Request, why error) {
 	text := why.Error()
 	if errors.Is(why, vipl.ErrResource) {
@@ -29,9 +29,8 @@ func Because(req *vipl.Request, why error) {
 	req.Reject(text)
 }
 
-// Classed returns the error of an attempt to connect, which is also of the class ErrResource if the
-// other rank has refused for want of a resource. The error's text then names the limit, and what
-// raises it at that rank.
+// Classed returns the error of an attempt to connect. If the other rank lacked a resource, the
+// error is also an ErrResource, and its text names the limit and how to raise it at that rank.
 func Classed(err error) error {
 	var refused *vipl.ConnError
 	if errors.Is(err, vipl.ErrReject) && errors.As(err, &refused) && strings.HasPrefix(refused.Detail, lacking) {

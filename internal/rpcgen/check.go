@@ -203,7 +203,7 @@ func (c *checker) typeNames(def *definition) {
 	case defStruct:
 		c.distinct(def, def.members)
 	case defUnion:
-		c.declaration(def.union.disc) // it may have the name of an arm: arms are a scope of their own
+		c.declaration(def.union.disc) // the discriminant may have the same name as an arm, because arms are a separate scope
 		var list []*declaration
 		for _, a := range def.union.all() {
 			if a.decl != nil {

@@ -1,6 +1,6 @@
-// Package scale runs jobs of many ranks of MPLite on a simulated segment and reports what they cost:
-// connections, memory, the time of the start and of collectives, frames and broadcasts. Times are virtual: they
-// are those of the network, without the processors of the ranks.
+// Package scale runs MPLite jobs of many ranks on a simulated segment and reports their cost:
+// connections, memory, the time of the start and of collectives, frames and broadcasts. Times are
+// virtual: they include the network, but not the processor time of the ranks.
 package scale
 
 import (
@@ -29,22 +29,23 @@ const (
 	Delay     = 2 * time.Microsecond
 )
 
-// Cost is what a job has cost. All values except Ranks, Start and Collectives are of one rank.
+// Cost is the cost of a job. All values except Ranks, Start, Collectives and End are per rank.
 type Cost struct {
 	Ranks       int
 	Start       time.Duration // from the first Init to the end of the last one
-	Frames      float64       // sent until then, on average
-	Broadcasts  float64       // of these; negative: unknown
-	Connections int           // the most of any rank, after the collectives
-	Heap        int           // bytes of live objects, on average, with the simulator's
-	Buffers     int           // bytes of registered memory, the most of any rank; pages that were never used take no memory
+	Frames      float64       // average number of frames that a rank sends until the end of the start
+	Broadcasts  float64       // average number of broadcasts among these frames; negative: unknown
+	Connections int           // largest number on any rank, after the collectives
+	Heap        int           // average bytes of live objects, including those of the simulator
+	Buffers     int           // largest number of bytes of registered memory on any rank, including pages that were never used
 	Collectives []Collective
 	End         time.Duration // from the first Finalize to the end of the last one
 }
 
-// Collective is an operation of all ranks, and how long it takes from when the last rank calls it until the
-// last one has its result: at the first call, which makes connections, and at the second. Times of 0 mean that it
-// was not called, because its simulation takes too long for so many ranks.
+// Collective is an operation of all ranks with its time from the last rank's call to the last
+// rank's result: First for the first call, which opens connections, and Again for the second call.
+// Times of 0 mean that the operation was not called, because its simulation takes too long for this
+// number of ranks.
 type Collective struct {
 	Name         string
 	First, Again time.Duration
@@ -54,7 +55,7 @@ type Collective struct {
 type kind struct {
 	name string
 	run  func(c *mplite.Comm) error
-	most int // ranks; 0: any number
+	most int // maximum number of ranks; 0: no limit
 }
 
 // collectives are the operations that a job runs, in this order.
@@ -63,7 +64,7 @@ var collectives = []kind{
 	{name: "allreduce of 8 B", run: allreduce(1)},
 	{name: "allreduce of 64 KiB", run: allreduce(8 << 10)},
 	{name: "broadcast of 64 KiB", run: func(c *mplite.Comm) error { return c.Bcast(bg, make([]byte, 64<<10), 0) }},
-	{name: "broadcast of 1 MiB", run: func(c *mplite.Comm) error { return c.Bcast(bg, message[:], 0) }, most: 256}, // around a ring: ranks squared messages
+	{name: "broadcast of 1 MiB", run: func(c *mplite.Comm) error { return c.Bcast(bg, message[:], 0) }, most: 256}, // the ring sends ranks squared messages
 	{name: "allgather of 8 B", run: func(c *mplite.Comm) error {
 		return mplite.Allgather(bg, c, []int64{1}, make([]int64, c.Size()))
 	}},
@@ -73,7 +74,8 @@ var collectives = []kind{
 	{name: "halo of 1 KiB", run: halo},
 }
 
-// message is what a long broadcast carries. All ranks have it at the same place: each has the same bytes.
+// message is the data of a long broadcast. All ranks use the same memory, because all have the same
+// bytes.
 var message [1 << 20]byte
 
 // halo exchanges edges of 1 KiB with the four neighbours in a grid of all ranks, which is about square and wraps
@@ -133,11 +135,11 @@ type run struct {
 // span is the time of an operation of all ranks.
 type span struct{ begun, ended int64 }
 
-// Measure runs a job of so many ranks, each on a station of its own with the default configuration. It ends
-// with ctx's error soon after ctx has ended.
+// Measure runs a job with the given number of ranks, each on a separate station with the default
+// configuration. If ctx ends, Measure returns its error soon afterwards.
 func Measure(ctx context.Context, ranks int) (Cost, error) { return measure(ctx, ranks, collectives) }
 
-// measure is Measure of a job that runs some collectives.
+// measure is Measure for a job that runs the given collectives.
 func measure(ctx context.Context, ranks int, kinds []kind) (Cost, error) {
 	if ranks < MinRanks || ranks > MaxRanks {
 		return Cost{}, fmt.Errorf("scale: a job of %d ranks is not in %d..%d", ranks, MinRanks, MaxRanks)
@@ -176,7 +178,8 @@ func measure(ctx context.Context, ranks int, kinds []kind) (Cost, error) {
 	return r.cost, nil
 }
 
-// lookEvery is how often, in virtual time, the world looks whether its caller has given up.
+// lookEvery is the interval, in virtual time, at which the world checks whether its caller's
+// context has ended.
 const lookEvery = int64(100 * time.Microsecond)
 
 // watch ends all processes when ctx has ended.
@@ -244,7 +247,7 @@ func (r *run) rank(link *sim.Station, rank int) (err error) {
 	return nil
 }
 
-// started notes what has been sent until the last rank is there.
+// started records the frames that were sent before the last rank had joined.
 func (r *run) started() {
 	n, sent := float64(r.cost.Ranks), r.Stats()
 	r.cost.Start = time.Duration(r.Now() - sim.Start)

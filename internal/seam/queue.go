@@ -8,17 +8,17 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Completion is an entry of a completion queue together with the descriptor that it stands for.
-// Err is vipl.ErrDescriptor if the descriptor completed in error. The entry of a listener that is
-// bound to the queue has a Request and nothing else.
+// Completion is an entry of a completion queue, with its descriptor. Err is vipl.ErrDescriptor if
+// the descriptor completed in error. The entry of a listener that is bound to the queue has only a
+// Request.
 type Completion = hook.Completion[vipl.VI, vipl.Descriptor, vipl.Request]
 
-// Queue is a completion queue for packages on top of vipl. A call takes a batch of completions,
-// each with its descriptor.
+// Queue is a completion queue for packages above vipl. Each call takes a batch of completions with
+// their descriptors.
 //
-// Goroutines that share a Queue guard it, and what completions change, by a lock of their own.
-// Each goroutine waits without that lock. Whichever comes back takes the completions, in order,
-// and all of them look again:
+// Goroutines that share a Queue guard it, and the state that completions change, by their own lock.
+// Each goroutine waits without this lock. The first goroutine that returns from its wait takes the
+// completions in order. Then all goroutines check their conditions again:
 //
 //	mu.Lock()
 //	for !done() {
@@ -42,8 +42,8 @@ type Queue struct {
 	n    int // of out, that the last call returned
 }
 
-// NewQueue makes a completion queue with so many entries. A call that takes completions takes
-// batch of them at most.
+// NewQueue creates a completion queue with the given number of entries. Each call takes at most
+// batch completions.
 func NewQueue(nic *vipl.NIC, entries, batch int) (*Queue, error) {
 	cq, err := nic.CreateCQ(entries)
 	if err != nil {
@@ -52,57 +52,57 @@ func NewQueue(nic *vipl.NIC, entries, batch int) (*Queue, error) {
 	return OnQueue(cq, batch), nil
 }
 
-// OnQueue is NewQueue for a completion queue that exists already.
+// OnQueue is NewQueue for an existing completion queue.
 func OnQueue(cq *vipl.CQ, batch int) *Queue {
 	return &Queue{CQ: cq, of: hook.QueueOf(cq).(hook.Queue[Completion]), out: make([]Completion, batch)}
 }
 
-// Reap takes what has completed, without polling the NIC. The result is valid until the next
-// call that takes completions.
+// Reap takes completions without polling the NIC. The result is valid until the next call that
+// takes completions.
 func (q *Queue) Reap() []Completion {
 	clear(q.out[:q.n])
 	q.n, q.seen = q.of.Reap(q.out)
 	return q.out[:q.n]
 }
 
-// Poll is Reap, but polls the NIC once if there is nothing. If there still is nothing, it returns
-// vipl.ErrNotDone.
+// Poll is Reap, but polls the NIC once if there is no completion. If there is still none, it
+// returns vipl.ErrNotDone.
 func (q *Queue) Poll() (done []Completion, err error) {
 	clear(q.out[:q.n])
 	q.n, err = q.of.ReapDone(q.out)
 	return q.out[:q.n], err
 }
 
-// ReapWait is Reap, but blocks until something has completed or ctx ends. The error is then both
-// vipl.ErrTimeout and the context's.
+// ReapWait is Reap, but blocks until there is a completion or ctx ends. If ctx ends, the error is
+// both vipl.ErrTimeout and the context's error.
 func (q *Queue) ReapWait(ctx context.Context) (done []Completion, err error) {
 	clear(q.out[:q.n])
 	q.n, err = q.of.ReapWait(ctx, q.out)
 	return q.out[:q.n], err
 }
 
-// Full reports whether the last call has taken a whole batch, so that there may be more.
+// Full reports whether the last call has taken a full batch, so that there may be more completions.
 func (q *Queue) Full() bool { return q.n == len(q.out) }
 
-// Seen returns how far the last Reap has looked.
+// Seen returns the position in the queue up to which the last Reap has taken completions.
 func (q *Queue) Seen() uint32 { return q.seen }
 
-// WaitSince blocks until a completion has come that the Reap before Seen did not take, or until
-// Wake has been called since. It may return for no reason. It returns vipl.ErrNotDone when d has
-// passed, unless d is 0. When ctx ends, it returns an error that is both vipl.ErrTimeout and the
-// context's. It does not allocate, as a context with a deadline would.
+// WaitSince blocks until there is a completion that the Reap before Seen did not take, or until
+// Wake has been called since then. It may also return without a reason. It returns vipl.ErrNotDone
+// when d has passed, unless d is 0. When ctx ends, it returns an error that is both vipl.ErrTimeout
+// and the context's error. It does not allocate, unlike a context with a deadline.
 func (q *Queue) WaitSince(ctx context.Context, d time.Duration, seen uint32) error {
 	return q.of.WaitSince(ctx, d, seen)
 }
 
-// Wake makes all goroutines that wait at the queue look again.
+// Wake makes all goroutines that wait at the queue check their conditions.
 func (q *Queue) Wake() { q.of.Wake() }
 
 // Attend registers f to be called when there are completions, once until the next Reap, so that a
-// package handles them while the program computes. f is called as the handlers of VI.SendNotify
-// are: without the NIC's lock, on the goroutine that drives the NIC or on the NIC's own, and by
-// Attend itself if there are completions. It may call any method. Handlers of CQ.Notify come
-// first. Nil ends the registration.
+// package handles them while the program computes. f is called like the handlers of VI.SendNotify:
+// without the NIC's lock, on the goroutine that drives the NIC or on the NIC's own goroutine. If
+// there are completions already, Attend itself calls f. It may call any method. Handlers of
+// CQ.Notify take precedence. A nil f ends the registration.
 //
 // f is also called when an attempt to connect a VI whose receive queue is bound to the queue has
 // ended.

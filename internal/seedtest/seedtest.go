@@ -1,5 +1,4 @@
-// Package seedtest runs simulated tests under one seed after another, and says how
-// to run again the one that failed.
+// Package seedtest runs simulated tests under several seeds, and prints how to repeat a failed run.
 package seedtest
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
-// Runner has the flags of a test binary that choose seeds.
+// Runner holds the flags of a test binary that select the seeds.
 type Runner struct {
 	dir   string
 	one   *uint64
@@ -18,9 +17,9 @@ type Runner struct {
 	real  bool
 }
 
-// Flags registers the flags NAME.seed and NAME.seeds of the tests in the folder
-// of that name. The short form of a test (need.Full) runs one in so many of its seeds.
-// Flags is for a package's variable: flags are read before the first test.
+// Flags registers the flags NAME.seed and NAME.seeds of the tests in the folder of that name. The
+// short form of a test (need.Full) runs one in short of its seeds. Call Flags in the initialization
+// of a package variable, because flags are parsed before the first test.
 func Flags(name string, short int) *Runner {
 	return &Runner{
 		dir:   name,
@@ -30,15 +29,15 @@ func Flags(name string, short int) *Runner {
 	}
 }
 
-// Real says that the tests have goroutines that run at the same time. Others are left out under
-// the race detector.
+// Real declares that goroutines of the tests run concurrently. Other tests are skipped under the
+// race detector.
 func (r *Runner) Real() *Runner {
 	r.real = true
 	return r
 }
 
-// Each calls run under the seeds from 1 on, def of them or as the flags say.
-// The first error fails t.
+// Each calls run with the seeds from 1 on: def of them, or those that the flags select. The first
+// error fails t.
 func (r *Runner) Each(t *testing.T, def int, run func(seed uint64) error) {
 	t.Helper()
 	if !r.real {
@@ -60,5 +59,5 @@ func (r *Runner) Each(t *testing.T, def int, run func(seed uint64) error) {
 	}
 }
 
-// First returns the seed to run under if there is but one run.
+// First returns the seed for a test that runs only once.
 func (r *Runner) First() uint64 { return max(*r.one, 1) }

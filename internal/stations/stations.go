@@ -1,4 +1,5 @@
-// Package stations bounds what a process remembers of stations that anybody on the segment can make up.
+// Package stations limits the memory for data about stations, because any host on the segment can
+// invent stations.
 package stations
 
 import (
@@ -7,15 +8,14 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Table remembers something about each of at most Max stations. A full table forgets stations that
-// nothing has been noted of for KnownFor. Made-up stations can therefore displace others for a minute, and
-// at most Max of them in that time: what the table holds must not decide anything. Goroutines must not
-// share a Table.
+// Table stores a value for each of at most Max stations. A full table removes stations whose value
+// is older than KnownFor. Invented stations can therefore keep others out for a minute, so no
+// decision may depend on the contents of the table. Goroutines must not share a Table.
 type Table[V any] struct {
 	Max int // most stations
 
 	by   map[ethertype.MAC]noted[V]
-	full int64 // until when no place becomes free
+	full int64 // time until which no entry can be removed
 }
 
 type noted[V any] struct {
@@ -23,16 +23,16 @@ type noted[V any] struct {
 	at   int64
 }
 
-// KnownFor is how many nanoseconds a station is remembered at least.
+// KnownFor is the minimum time, in nanoseconds, for which the table keeps a station.
 const KnownFor = int64(time.Minute)
 
-// Get returns what is known of a station, and since when.
+// Get returns the value of a station, and the time when it was stored.
 func (s *Table[V]) Get(mac ethertype.MAC) (what V, at int64, ok bool) {
 	n, ok := s.by[mac]
 	return n.what, n.at, ok
 }
 
-// Note notes something of a station, and reports whether there is a place for it.
+// Note stores the value of a station, and reports whether there was room for it.
 func (s *Table[V]) Note(mac ethertype.MAC, what V, now int64) bool {
 	if _, known := s.by[mac]; !known && !s.room(now) {
 		return false
@@ -44,7 +44,7 @@ func (s *Table[V]) Note(mac ethertype.MAC, what V, now int64) bool {
 	return true
 }
 
-// room reports whether there is a place for one more station.
+// room reports whether there is room for one more station. It removes old stations if necessary.
 func (s *Table[V]) room(now int64) bool {
 	if len(s.by) < s.Max {
 		return true
@@ -63,5 +63,5 @@ func (s *Table[V]) room(now int64) bool {
 	return len(s.by) < s.Max
 }
 
-// Len returns how many stations the table remembers.
+// Len returns the number of stations in the table.
 func (s *Table[V]) Len() int { return len(s.by) }

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// ErrNoReader is wrapped by the error about a named pipe to write to that no process reads.
+// ErrNoReader is wrapped by the error for writing to a named pipe that no process reads.
 var ErrNoReader = errors.New("no process reads from this pipe: start its reader first")
 
-// WriteError is the first error of writing to a File. The file does not have what it should.
+// WriteError is the first error of writing to a File. The file is incomplete.
 type WriteError struct{ Err error }
 
-// Error returns the text of the cause, which has the file's name.
+// Error returns the text of the cause, which contains the file's name.
 func (e *WriteError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// File is a file that is written. It keeps the first error of writing. Goroutines may share
-// it. It has the methods by which libraries for terminals recognize a file.
+// File is a file for writing. It keeps the first error of writing. Goroutines may share it. It has
+// the methods by which libraries for terminals recognize a file.
 type File struct {
 	f   *os.File
 	mu  sync.Mutex
@@ -33,9 +33,8 @@ type File struct {
 // Keep returns a File for an open file, such as os.Stdout.
 func Keep(f *os.File) *File { return &File{f: f} }
 
-// Create opens a file to write to, which it makes or truncates, or a device, or a pipe that
-// another process reads. It does not block: without a reader it fails. The caller closes the
-// file.
+// Create opens a file for writing, which it creates or truncates, or a device, or a pipe. It does
+// not block: it fails if no process reads the pipe. The caller closes the file.
 func Create(name string) (*File, error) {
 	f, err := open(name, os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
@@ -49,19 +48,19 @@ func Create(name string) (*File, error) {
 	return Keep(f), nil
 }
 
-// pipes are those that Create has opened.
+// pipes lists the pipes that Create has opened.
 var pipes struct {
 	sync.Mutex
 	open []*os.File
 }
 
-// GiveUp ends the writes to pipes of Create, those that wait for a reader too, with an error. It
-// is for a process that is to end.
+// GiveUp ends all writes to pipes of Create with an error, including those that wait for the
+// reader. It is for a process that is about to end.
 func GiveUp() {
 	pipes.Lock()
 	defer pipes.Unlock()
 	for _, f := range pipes.open {
-		f.SetWriteDeadline(time.Now()) // an error means that it is closed
+		f.SetWriteDeadline(time.Now()) // an error means that the file is closed
 	}
 }
 
@@ -94,16 +93,16 @@ func open(name string, flags int, perm fs.FileMode) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 }
 
-// held are the pipes that Check has opened.
+// held lists the pipes that Check has opened.
 var held struct {
 	sync.Mutex
 	pipes []*os.File
 }
 
-// Check returns the error with which Create would fail, before the work whose result the
-// file is to hold. It leaves no new file, and an old one, which may be the input, as it is.
-// A pipe stays open until this process ends, because its reader would take a close for the
-// end of the data. The empty name means that nothing will be written.
+// Check returns the error with which Create would fail. Call it before the work whose result the
+// file will contain. It creates no file, and does not change an existing one, which may be the
+// input. A pipe stays open until this process ends, because its reader would interpret a close as
+// the end of the data. The empty name means that nothing will be written.
 func Check(name string) error {
 	if name == "" {
 		return nil
@@ -144,7 +143,7 @@ func (f *File) Close() error {
 	return f.Err()
 }
 
-// Err returns the first error of writing or closing, nil if there was none.
+// Err returns the first error of writing or closing, or nil if there was none.
 func (f *File) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +159,7 @@ func (f *File) Stat() (fs.FileInfo, error) { return f.f.Stat() }
 // Fd returns the descriptor of the open file.
 func (f *File) Fd() uintptr { return f.f.Fd() }
 
-// keep returns err as a *WriteError, and keeps it if it is the first.
+// keep returns err as a *WriteError, and stores it if it is the first error.
 func (f *File) keep(err error) error {
 	if err == nil {
 		return nil

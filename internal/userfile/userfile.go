@@ -1,6 +1,6 @@
-// Package userfile opens the files that users name, to read or to write, so that no name can
-// make a program hang: a named pipe without another end blocks an ordinary open for ever, and
-// signals do not end that. What it opens to write to keeps the first error of writing.
+// Package userfile opens files that users name, for reading or writing, so that no name can make a
+// program hang: an ordinary open of a named pipe without another end blocks for ever, and signals
+// do not end it. Files for writing keep the first error of writing.
 package userfile
 
 import (
@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular is wrapped by the error about a pipe, device, socket or folder.
+// ErrNotRegular is wrapped by the error for a pipe, device, socket or folder.
 var ErrNotRegular = errors.New("not a regular file")
 
 // Open opens a regular file for reading, without blocking. The caller closes it.
@@ -32,7 +32,7 @@ func Open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Read returns what is in a regular file, unless that is more than most bytes.
+// Read returns the contents of a regular file. It fails if they have more than most bytes.
 func Read(name string, most int64) ([]byte, error) {
 	f, err := Open(name)
 	if err != nil {
@@ -46,7 +46,7 @@ func Read(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// kind names what is no regular file.
+// kind names the kind of a file that is not regular.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

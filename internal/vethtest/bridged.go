@@ -10,9 +10,8 @@ import (
 // ports are the interfaces of the bridge that joins the sides of a bridged Pair.
 var ports = [2]string{"port0", "port1"}
 
-// NewBridged makes a pair of which each side is joined to a bridge by a veth of its
-// own. The interfaces of the sides have the given MTU, those of the bridge the MTU
-// between:
+// NewBridged creates a pair in which a veth connects each side to a bridge. The interfaces of the
+// sides have the given MTU, those of the bridge the MTU between:
 //
 //	[ bob0 02:..:0a ] ---- [ port0  bridge  port1 ] ---- [ bob0 02:..:0b ]
 func NewBridged(t testing.TB, mtu, between int) *Pair {
@@ -69,7 +68,7 @@ func (p *Pair) bridge(mtu, between int) error {
 		if err := Carrier(p.nl[side], Name); err != nil {
 			return err
 		}
-		if err := Carrier(p.hubLink, port); err != nil { // until then the bridge drops what arrives
+		if err := Carrier(p.hubLink, port); err != nil { // until then the bridge drops arriving frames
 			return err
 		}
 	}

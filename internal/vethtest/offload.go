@@ -6,15 +6,15 @@ import (
 	"github.com/safchain/ethtool"
 )
 
-// SetOffloads has the interface of a side cut long frames as they leave, or not.
+// SetOffloads sets whether the interface of a side sends long frames whole or cuts them.
 func (p *Pair) SetOffloads(side int, on bool) error {
 	return p.In(side, func() error {
 		return change(Name, map[string]bool{"tx-tcp6-segmentation": on, "tx-tcp-segmentation": on, "tx-generic-segmentation": on})
 	})
 }
 
-// SetCard makes the way to a side of a bridged pair like one to a network card. The bridge's port cuts long frames, and
-// the interface joins the segments again (GRO) if joins is set.
+// SetCard makes the path to a side of a bridged pair behave like a path to a network card: the
+// bridge's port cuts long frames, and the interface joins the segments again (GRO) if joins is set.
 func (p *Pair) SetCard(side int, joins bool) error {
 	return errors.Join(
 		p.InBridge(func() error {

@@ -1,5 +1,5 @@
-// Package vethtest makes network namespaces joined by veth for tests of real
-// links, within the test process.
+// Package vethtest creates network namespaces joined by veth pairs within the test process, for
+// tests of real links.
 package vethtest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is what the interface is called in either namespace.
+// Name is the name of the interface in both namespaces.
 const Name = "bob0"
 
 // MACs of the interfaces.
@@ -28,19 +28,19 @@ var MACs = [2]ethertype.MAC{{2, 0, 0, 0, 0, 0xa}, {2, 0, 0, 0, 0, 0xb}}
 type Pair struct {
 	ns [2]netns.NsHandle
 	nl [2]*netlink.Handle
-	// Of a bridged pair, the bridge's namespace.
+	// The bridge's namespace, in a bridged pair.
 	hub     netns.NsHandle
 	hubLink *netlink.Handle
 }
 
-// New makes a pair with the given MTU and removes it when the test ends. It
-// skips the test only if the process may not make namespaces.
+// New creates a pair with the given MTU and removes it when the test ends. It skips the test only
+// if the process may not create namespaces.
 func New(t testing.TB, mtu int) *Pair {
 	t.Helper()
 	return NewWithQueues(t, mtu, 1)
 }
 
-// NewWithQueues makes a pair whose interfaces have so many queues each way.
+// NewWithQueues creates a pair whose interfaces have the given number of queues in each direction.
 func NewWithQueues(t testing.TB, mtu, queues int) *Pair {
 	t.Helper()
 	p := new(Pair)
@@ -75,8 +75,8 @@ func namespace(t testing.TB, ns *netns.NsHandle, nl **netlink.Handle) {
 	})
 }
 
-// makeNamespace makes a namespace. The thread that enters it is never used again:
-// threads started from it would be in the namespace too.
+// makeNamespace creates a namespace. The thread that enters it is never used again, because threads
+// started from it would be in the namespace, too.
 func makeNamespace(ns *netns.NsHandle, nl **netlink.Handle) error {
 	done := make(chan error)
 	go func() {
@@ -159,8 +159,8 @@ func (p *Pair) Delete() error {
 	return p.nl[0].LinkDel(link)
 }
 
-// MoveAway moves the interface of a side to another network namespace, and back if it is to
-// return. It returns with the index that it had, unless another has that by now.
+// MoveAway moves the interface of a side to another network namespace and, if back is set, back
+// again. The interface then has its old index, unless another interface has got that meanwhile.
 func (p *Pair) MoveAway(t testing.TB, side int, back bool) {
 	t.Helper()
 	var ns netns.NsHandle
@@ -183,7 +183,7 @@ func (p *Pair) MoveAway(t testing.TB, side int, back bool) {
 	}
 }
 
-// Join makes a veth again that Delete has removed: another one, with the same names and MACs.
+// Join replaces a veth that Delete has removed by a new one with the same names and MACs.
 func (p *Pair) Join(mtu int) error { return p.join(mtu, 1) }
 
 // Carrier waits until the kernel has noticed that both ends of a veth pair are up, which it does in

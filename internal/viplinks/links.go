@@ -1,4 +1,4 @@
-// Package viplinks has the ways to join two NICs that tests of VI providers run over.
+// Package viplinks provides the links between two NICs over which tests of VI providers run.
 package viplinks
 
 import (
@@ -27,10 +27,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All are the ways to join two NICs: a simulated one, then the real ones. The
-// short form of tests uses the first two. ring and xdp send in one way only, and long
-// frames are carried by the former and not by the latter. host sends in the way that
-// is measured to be faster, which may be either.
+// All lists the links between two NICs: a simulated one, then the real ones. The short form of
+// tests uses the first two. ring always sends through packet sockets and carries long frames; xdp
+// always sends through AF_XDP and does not. host uses whichever of the two is faster in a
+// measurement.
 var All = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
 	{Name: "ring", Setup: overRing(ring.Off)},
@@ -43,17 +43,17 @@ var All = []conformance.Link{
 	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost)},
 }
 
-// Self gives both VIs of a rule to one NIC: what they send each other takes
-// the way within the process. Tests of two NICs leave it out.
+// Self gives both VIs of a rule the same NIC, so that their frames stay within the process. Tests
+// of two NICs omit it.
 var Self = conformance.Link{Name: "self", Setup: selfEnds}
 
-// Card is two cards of a simulated Myrinet. Tests of real links leave it out.
+// Card joins two cards of a simulated Myrinet. Tests of real links omit it.
 var Card = conformance.Link{Name: "myrinet-sim", Setup: cardEnds}
 
 // Sealed is a simulated segment on which frames are sealed under a key.
 var Sealed = conformance.Link{Name: "sealed", Setup: sealedEnds}
 
-// Names of links that are no driver's.
+// Names of links that are not names of drivers.
 const (
 	XDP  = "xdp"  // sends through AF_XDP
 	UDP6 = "udp6" // has IPv6 addresses
@@ -67,7 +67,7 @@ func openCard() (transport.Link, error) { return plain.Open(context.Background()
 
 func openShm() (transport.Link, error) { return shm.Open(nil) }
 
-// openHost opens an interface twice: the way between the two is shared memory.
+// openHost opens an interface twice. Frames between the two links go through shared memory.
 func openHost() (transport.Link, error) {
 	outer, err := ring.Open(context.Background(), &ring.Config{Interface: vethtest.Name})
 	if err != nil {
@@ -76,8 +76,8 @@ func openHost() (transport.Link, error) {
 	return host.Join(outer, nil)
 }
 
-// selfEnds opens an interface once, for both ends, and sees to it that no frame has
-// come to it from elsewhere.
+// selfEnds opens an interface once, for both ends, and checks that no frame has arrived from
+// elsewhere.
 func selfEnds(t testing.TB) func() (conformance.Ends, error) {
 	p := vethtest.New(t, 1500)
 	var outer, joined []transport.Link
@@ -105,9 +105,9 @@ func selfEnds(t testing.TB) func() (conformance.Ends, error) {
 	}
 }
 
-// overCables opens a card at each end of a veth. A card has an interface for itself, so
-// that links which are open at the same time are on several. The first is made at once, so
-// that it is this test, and not one within it, that is skipped where it cannot be made.
+// overCables opens a card at each end of a veth. A card uses an interface exclusively, so links
+// that are open at the same time use different veth pairs. The first pair is created at once, so
+// that the whole test is skipped if it cannot be created, and not one of its subtests.
 func overCables(t testing.TB) func() (conformance.Ends, error) {
 	lay := func() func() (conformance.Ends, error) {
 		return onPair(vethtest.New(t, 9000), [2]int{0, 1}, func(int) (transport.Link, error) { return openCard() })
@@ -214,8 +214,8 @@ func otherThan(c ring.Choice) ring.Choice {
 	return ring.On
 }
 
-// overRing joins the ends of a veth by rings that send through AF_XDP always or
-// never, and sees to it that they have. Each AF_XDP socket has a queue for itself.
+// overRing joins the ends of a veth by rings that send either always or never through AF_XDP, and
+// checks that they have done so. Each AF_XDP socket has its own queue.
 func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error) {
 	return func(t testing.TB) func() (conformance.Ends, error) {
 		var mu sync.Mutex
@@ -242,8 +242,8 @@ func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error)
 	}
 }
 
-// udpEnds opens links at two addresses of the loopback, where the processes of
-// other tests are too: an EtherType of its own keeps their questions out.
+// udpEnds opens links at two addresses of the loopback interface. Processes of other tests use this
+// interface, too, so a separate EtherType excludes their queries.
 func udpEnds(testing.TB) func() (conformance.Ends, error) {
 	return func() (e conformance.Ends, err error) {
 		for side, ip := range []string{vethtest.Loopback(41), vethtest.Loopback(42)} {
@@ -269,7 +269,7 @@ func udp6Ends(t testing.TB) func() (conformance.Ends, error) {
 			if err != nil {
 				return err
 			}
-			addr.Flags = unix.IFA_F_NODAD // at once, without asking whether somebody has it
+			addr.Flags = unix.IFA_F_NODAD // usable at once, without duplicate address detection
 			return netlink.AddrAdd(link, addr)
 		})
 		if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/mdlayher/ethernet"
 )
 
-// Way is how programs reach each other.
+// Way is a kind of path between programs.
 type Way struct {
 	Name   string
 	Driver string
-	Rate   float64 // of each kind of fault
+	Rate   float64 // probability of each kind of fault
 }
 
-// Real are the ways to another program, and one on which frames are lost, doubled, overtaken and
-// damaged. The rooms above vipl run over them.
+// Real lists the paths to another program, and a path that loses, duplicates, reorders and damages
+// frames. The tests of the rooms above vipl run over them.
 var Real = []Way{
 	{"ring", "ring", 0},
 	{"packet", "packet", 0},
@@ -28,7 +28,7 @@ var Real = []Way{
 	{"faults", "ring", 0.02},
 }
 
-// Faults returns a wrapper for Wire that makes the way's faults.
+// Faults returns a wrapper for Wire that injects the faults of the path.
 func (w Way) Faults(seed uint64) func(side int, l transport.Link) transport.Link {
 	return func(side int, l transport.Link) transport.Link {
 		return fault.New(l, fault.Options{Seed: seed + uint64(side), Drop: w.Rate, Dup: w.Rate, Reorder: w.Rate, Corrupt: w.Rate})
@@ -36,9 +36,10 @@ func (w Way) Faults(seed uint64) func(side int, l transport.Link) transport.Link
 }
 
 // Wire opens two NICs on the ends of a wire: a veth, for udp the loopback, and for shm this host's
-// memory. Packages that are tested at the same time pass numbers that are two apart: these
-// make the addresses on the loopback, and the EtherType within the host, where programs would
-// take the ports of one that has died and answer in its place.
+// memory. Packages that are tested at the same time pass numbers that differ by at least two. The
+// number determines the addresses on the loopback interface and, within the host, the EtherType.
+// Otherwise programs of another test could take the ports of a program that has died, and answer in
+// its place.
 func Wire(t *testing.T, number int, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
 	t.Helper()
 	in := func(_ int, f func() error) error { return f() }

@@ -1,6 +1,6 @@
-// Package wildhost plugs a host into a simulated Myrinet whose card keeps to no protocol: it
-// sends packets of its own making, by routes of its own making, into other hosts, in circles
-// and into nothing, and takes whatever comes.
+// Package wildhost adds a host to a simulated Myrinet whose card follows no protocol. The card
+// sends invented packets on invented routes: to other hosts, in circles, and to ports without a
+// cable. It accepts all arriving packets.
 package wildhost
 
 import (
@@ -13,37 +13,37 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// Where the host and its loop, a cable from the switch to itself, are plugged in. Other hosts
-// have the ports below.
+// The ports of the host and of its loop, which is a cable from the switch to itself. Other hosts
+// have lower ports.
 const (
 	Port    = 4
 	loopOut = 5
 	loopIn  = 6
 )
 
-// longest is the most bytes of what a packet carries: more than any card has a buffer for.
+// longest is the maximum number of payload bytes in a packet: more than fit into the buffer of any
+// card.
 const longest = 20_000
 
-// Host is such a host.
+// Host is a host that follows no protocol.
 type Host struct {
-	Hosts int // how many others there are, at ports 0, 1 and so on
+	Hosts int // number of other hosts, at ports 0, 1 and so on
 
-	// Forge returns a packet as the others' control programs send them, but for what is wrong
-	// with it.
+	// Forge returns a packet as the control programs of the other hosts send it, but with errors.
 	Forge func(rng *rand.Rand) (typ uint16, payload []byte)
 
-	// Heard is called with the payload of each packet that has come whole, which is valid until
-	// it returns; nil for nobody.
+	// Heard, if not nil, is called with the payload of each complete packet. The payload is valid
+	// until Heard returns.
 	Heard func(payload []byte)
 
-	// Struck is how many packets it has sent.
+	// Struck is the number of packets that the host has sent.
 	Struck int
 
 	rng  *rand.Rand
 	port *myrinet.Port
 }
 
-// Plug plugs the host in, with a loop beside it. Its packets depend upon seed.
+// Plug connects the host and its loop to a switch. Its packets depend on seed.
 func (h *Host) Plug(f *myrinet.Fabric, sw *myrinet.Switch, seed uint64) error {
 	h.rng = rand.New(rand.NewPCG(seed, 0x77696c64))
 	h.port = f.Host("wild", h)
@@ -54,7 +54,7 @@ func (h *Host) Plug(f *myrinet.Fabric, sw *myrinet.Switch, seed uint64) error {
 	return err
 }
 
-// Run sends packets for so long, with pauses of mean length between them.
+// Run sends packets for the time length, with pauses of average length mean.
 func (h *Host) Run(w *sim.World, length, mean time.Duration) error {
 	for end := w.Now() + int64(length); w.Now() < end; {
 		if err := w.Sleep(time.Duration(h.rng.Int64N(2 * int64(mean)))); err != nil {
@@ -65,7 +65,7 @@ func (h *Host) Run(w *sim.World, length, mean time.Duration) error {
 	return nil
 }
 
-// strike sends a packet, unless the last one has not left.
+// strike sends a packet, unless the previous one is still being sent.
 func (h *Host) strike() {
 	typ, payload := h.Forge(h.rng)
 	switch h.rng.IntN(8) {
@@ -81,7 +81,7 @@ func (h *Host) strike() {
 	}
 }
 
-// order is what a mapper's orders and answers begin with, and noise.
+// order returns the beginning of a mapper's order or answer, followed by random bytes.
 func (h *Host) order() []byte { return append([]byte{1, byte(h.rng.IntN(10))}, h.noise(256)...) }
 
 func (h *Host) noise(most int) []byte {
@@ -92,7 +92,7 @@ func (h *Host) noise(most int) []byte {
 	return b
 }
 
-// route leads to a host most often.
+// route returns a route, which usually leads to a host.
 func (h *Host) route() (r myrinet.Route) {
 	to := h.rng.IntN(h.Hosts)
 	switch h.rng.IntN(8) {
@@ -100,13 +100,13 @@ func (h *Host) route() (r myrinet.Route) {
 		for range h.rng.IntN(40) {
 			r = append(r, int8(h.rng.IntN(17)-8))
 		}
-	case 1: // round and round the loop, and then to a host
+	case 1: // several times around the loop, and then to a host
 		r = append(r, loopOut-Port)
 		for range h.rng.IntN(30) {
 			r = append(r, loopOut-loopIn)
 		}
 		r = append(r, int8(to-loopIn))
-	case 2: // to a host, with turns that are left over
+	case 2: // to a host, with unused turns
 		r = myrinet.Route{int8(to - Port), 1, 0}
 	case 3: // back to itself
 		r = myrinet.Route{0}

@@ -19,7 +19,7 @@ type Stats struct {
 	Chunks     uint64 `metric:"bobnet_vmmccard_chunks_total" help:"Pieces written to memory; a packet has one or two."`
 	Misses     uint64 `metric:"bobnet_vmmccard_tlb_misses_total" help:"Translations missing in a TLB."`
 	Refills    uint64 `metric:"bobnet_vmmccard_tlb_refills_total" help:"Interrupts that loaded translations."`
-	LinesCut   uint64 `metric:"bobnet_vmmccard_lines_cut_total" help:"Ended lines between this node and another one."`
+	LinesCut   uint64 `metric:"bobnet_vmmccard_lines_cut_total" help:"Connections (lines) between this node and another one that have ended."`
 
 	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"of another program, of unknown nodes, or malformed"`
 	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"of an ended line"`

@@ -1,8 +1,8 @@
 // Package iface finds the network interface that a link is to use.
 //
-// It never guesses: without a name it takes the only interface that will do,
-// and when there is none or more than one it says which there are and what to
-// do. Only the calling thread's network namespace is looked at.
+// It never guesses: without a name it selects the only usable interface. If there is none, or more
+// than one, the error lists the interfaces and the remedy. It considers only the calling thread's
+// network namespace.
 package iface
 
 import (
@@ -28,7 +28,7 @@ type State string
 // The states.
 const (
 	Up        State = "up"
-	NoCarrier State = "no carrier" // switched on, but not connected to anything that is
+	NoCarrier State = "no carrier" // enabled, but not connected to an interface that is up
 	Down      State = "down"       // administratively down
 )
 

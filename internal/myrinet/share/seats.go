@@ -107,7 +107,8 @@ func (s *seats) answer(conn *net.UnixConn, uid uint32, said []byte) error {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	// A program that has not read its previous answers gets none, and delays no other program.
+	// A program that has not read its previous answers gets no answer, so it cannot delay other
+	// programs.
 	conn.SetWriteDeadline(time.Now().Add(answerPatience))
 	_, _, err = conn.WriteMsgUnix(append(line, '\n'), rights, nil)
 	return err

@@ -1,5 +1,5 @@
-// Package untaken bounds what others send to a program that may take nothing in. One sender, or one station with
-// many, uses up only its own part.
+// Package untaken limits the messages for a program that the program has not read. One sender, or
+// one station with many senders, can use only its own part of the limit.
 package untaken
 
 import (
@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// Own is how many bytes each sender that is no stranger may have in any case.
+	// Own is the number of bytes that each sender except strangers may always have.
 	Own = 2 << 10
 
-	stationPart = 2 // one station may have this part of the room that is left
-	senderPart  = 2 // one sender may have this part of what the others of its station leave of that
+	stationPart = 2 // one station may have 1/stationPart of the remaining room
+	senderPart  = 2 // one sender may have 1/senderPart of the remaining room of its station
 )
 
-// Account counts the messages and notifications that a program has been sent, until it has taken them in. It
+// Account counts the messages and notifications for a program until the program has read them. It
 // drops nothing itself. Goroutines must not share an Account.
 type Account struct {
-	Most     int // bytes of messages, beside Own of each sender that is no stranger
-	Notes    int // notifications, beside OwnNotes of each sender
-	OwnNotes int // one sender may have twice as many while there is room for its station
+	Most     int // maximum bytes of messages, in addition to Own for each sender that is not a stranger
+	Notes    int // maximum number of notifications, in addition to OwnNotes for each sender
+	OwnNotes int // notifications that each sender may always have; while there is room, twice as many for its station
 
 	bytes, notes int
 	more         int // notifications beside OwnNotes of each sender
@@ -35,10 +35,10 @@ type part struct{ bytes, more int }
 // portion is the part of one sender.
 type portion struct {
 	bytes, notes int
-	end          bool // its last message is among them
+	end          bool // the sender's last message is among them
 }
 
-// charge is a message, or a notification if it has no bytes.
+// charge is a counted message, or a notification if bytes is 0.
 type charge struct {
 	from  ethertype.Addr
 	bytes int
@@ -64,7 +64,7 @@ func (a *Account) Message(from ethertype.Addr, bytes int, stranger bool) bool {
 // have others.
 func fits(own, others, room int) bool { return own <= (room/stationPart-others)/senderPart }
 
-// End counts the message that nothing more comes, for which there is always room, once.
+// End counts the last message of a sender, once. There is always room for it.
 func (a *Account) End(from ethertype.Addr, bytes int) bool {
 	x := a.by[from]
 	if x.end {
@@ -119,7 +119,7 @@ func (a *Account) change(x portion, c charge, by int) {
 	}
 }
 
-// Took notes that the program has taken in the oldest n.
+// Took records that the program has read the oldest n.
 func (a *Account) Took(n int) {
 	for ; n > 0 && a.order.Len() > 0; n-- {
 		c := a.order.Pop()
@@ -127,5 +127,5 @@ func (a *Account) Took(n int) {
 	}
 }
 
-// Has reports whether the program has messages of a sender that it has not taken in.
+// Has reports whether there are messages of a sender that the program has not read.
 func (a *Account) Has(from ethertype.Addr) bool { return a.by[from].bytes > 0 }

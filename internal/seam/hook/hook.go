@@ -1,6 +1,6 @@
-// Package hook holds the functions by which package internal/seam reaches what package vipl does not
-// export. Package vipl sets them when it is initialized. It cannot be imported here, so its types
-// are any, or type parameters.
+// Package hook holds the functions through which package internal/seam calls unexported functions
+// of package vipl. Package vipl sets them when it is initialized. This package cannot import vipl,
+// so it uses any, or type parameters, for vipl's types.
 package hook
 
 import (
@@ -24,7 +24,8 @@ var (
 	Faults   func() (fault.Options, error)
 	Timeout  func() (time.Duration, error)
 
-	// Announce broadcasts where a name of the NIC is. Await looks up such a name: it sends a query only after about quiet.
+	// Announce broadcasts the address of a name of the NIC. Await looks up such a name, and sends
+	// the first query only after about the time quiet.
 	Announce func(nic any, name string)
 	Await    func(ctx context.Context, nic any, name string, quiet time.Duration) (ethertype.Addr, error)
 
@@ -32,24 +33,25 @@ var (
 	QueueOf func(cq any) any
 )
 
-// Completion is an entry of a completion queue together with the descriptor that it stands for.
-// Err is vipl.ErrDescriptor if the descriptor completed in error. The entry of a listener that is
-// bound to the queue has a Request and nothing else.
+// Completion is an entry of a completion queue, with its descriptor. Err is vipl.ErrDescriptor if
+// the descriptor completed in error. The entry of a listener that is bound to the queue has only a
+// Request.
 type Completion[VI, Descriptor, Request any] struct {
 	VI         *VI
-	Recv       bool // of the receive queue
+	Recv       bool // the entry is of the receive queue
 	Descriptor *Descriptor
 	Err        error
 	Request    *Request
 }
 
-// Queue is what a completion queue does for seam.Queue.
+// Queue contains the methods of a completion queue that seam.Queue uses.
 type Queue[C any] interface {
 	// Reap takes completions without polling. Seen is for WaitSince.
 	Reap(out []C) (n int, seen uint32)
-	// ReapDone is Reap, but polls the NIC once if there is nothing; then it returns ErrNotDone.
+	// ReapDone is Reap, but polls the NIC once if there is no completion. If there is still none,
+	// it returns ErrNotDone.
 	ReapDone(out []C) (n int, err error)
-	// ReapWait is ReapDone, but blocks until there is something.
+	// ReapWait is ReapDone, but blocks until there is a completion.
 	ReapWait(ctx context.Context, out []C) (n int, err error)
 	WaitSince(ctx context.Context, d time.Duration, seen uint32) error
 	Wake()

@@ -9,7 +9,7 @@ var (
 	// ServeRPC answers the calls of one client over VMMC on the caller's goroutine, until the client
 	// ends the connection. The server must run its calls one at a time.
 	ServeRPC func(ctx context.Context, server, process any, id uint32) error
-	// DialRPC returns a client with one connection over VMMC, which one goroutine uses, with a ring of
-	// so many bytes. end ends the connection.
+	// DialRPC returns a client with one connection over VMMC and a ring of the given size in bytes.
+	// Only one goroutine may use it. end ends the connection.
 	DialRPC func(ctx context.Context, process, name any, prog, vers uint32, ring int) (client any, end func() error, err error)
 )

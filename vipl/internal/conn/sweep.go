@@ -5,8 +5,8 @@ const (
 	// connections.
 	sweepAgain = 20_000_000
 
-	sweepShare = 4   // fraction of a ring that probes may fill: each probe counts twice, for its answer and for frames of new connections
-	sweepLeast = 4   // minimum number of connections
+	sweepShare = 4   // probes may fill 1/4 of a ring; each probe counts as two frames, to leave room for its answer and for new connections
+	sweepLeast = 4   // minimum number of connections that a sweep probes
 	sweepSlots = 256 // assumed size of a ring that is unknown
 )
 
