@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// byteRead is the least that one read of a stream of bytes asks for, in bytes.
+// byteRead is the minimum size of the buffer for one read of a stream, in bytes.
 const byteRead = 64 << 10
 
-// byteConn is one end of a stream of bytes, of TCP or of package stream.
+// byteConn is one end of a stream of bytes over TCP or package stream.
 type byteConn struct {
 	conn    net.Conn
-	noDelay func(bool) error // ends that small writes wait for each other, or nil
+	noDelay func(bool) error // switches off the delay of small writes; nil if the stream has none
 	buf     []byte           // a message
-	read    []byte           // what Sink reads into
+	read    []byte           // buffer of Sink
 	tx      cursor           // what Stream writes
 }
 

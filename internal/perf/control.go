@@ -13,10 +13,10 @@ const (
 	opOpen  = "open"  // client: open a connection for Case
 	opRun   = "run"   // client: Warm round trips, then Count messages of Case.Test
 	opClose = "close" // client: close it
-	opQuit  = "quit"  // client: that was all
-	opText  = "text"  // either: what Exchange carries
+	opQuit  = "quit"  // client: end
+	opText  = "text"  // either: the text of Exchange
 	opDone  = "done"  // either: it worked
-	opFail  = "fail"  // either: it did not, for the reason in Text
+	opFail  = "fail"  // either: the operation failed, for the reason in Text
 )
 
 // message is one line on the control channel.
@@ -25,14 +25,14 @@ type message struct {
 	Case     *Case         `json:"case,omitempty"`
 	Warm     int           `json:"warm,omitempty"`
 	Count    int           `json:"count,omitempty"`
-	Sample   time.Duration `json:"sample,omitempty"` // that Count is meant to take
+	Sample   time.Duration `json:"sample,omitempty"` // intended duration of Count messages
 	Text     string        `json:"text,omitempty"`
-	Lost     bool          `json:"lost,omitempty"` // of opFail: the error is errLost
+	Lost     bool          `json:"lost,omitempty"` // in opFail: the error is errLost
 	Counters Counters      `json:"counters,omitzero"`
 }
 
-// control is one end of the control channel: JSON lines over anything that
-// moves bytes in order. It is used by one goroutine.
+// control is one end of the control channel: lines of JSON over any stream of bytes. Only one
+// goroutine may use it.
 type control struct {
 	enc *json.Encoder
 	dec *json.Decoder
@@ -42,8 +42,8 @@ func newControl(rw io.ReadWriter) *control {
 	return &control{enc: json.NewEncoder(rw), dec: json.NewDecoder(rw)}
 }
 
-// errControl is wrapped by every error of the control channel: nothing more can
-// be measured then.
+// errControl is wrapped by every error of the control channel, after which nothing more can be
+// measured.
 var errControl = errors.New("perf: control channel")
 
 func (c *control) send(m message) error {
@@ -82,5 +82,5 @@ func (m *message) failure() *peerError { return &peerError{text: m.Text, lost: m
 
 func (e *peerError) Error() string { return "perf: the other half: " + e.text }
 
-// Is makes a loss that the other half has noticed errLost here as well.
+// Is makes a loss that the other half has detected match errLost.
 func (e *peerError) Is(target error) bool { return e.lost && target == errLost }

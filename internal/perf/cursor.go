@@ -4,7 +4,7 @@ package perf
 type cursor struct {
 	bufs [][]byte
 	buf  int // the message's buffer
-	off  int // offset of the next fragment in it
+	off  int // offset of the next fragment in the current buffer
 }
 
 func newCursor(size int) cursor {
@@ -16,9 +16,9 @@ func newCursor(size int) cursor {
 	return c
 }
 
-// buffers returns buffers like a cursor's, in memory from the NIC if there is one, as the stack vipl
-// uses it, so that the stacks on top of it are compared with it alone. The NIC takes them back
-// when it is closed.
+// buffers returns buffers for a cursor. If there is a NIC, they lie in memory of the NIC, like those of
+// the stack vipl, so that stacks above vipl are compared with it under equal conditions. The NIC frees
+// them when it is closed.
 func (b *base) buffers(size int) ([][]byte, error) {
 	bufs := make([][]byte, outstanding(size))
 	mem, err := b.memory(max(len(bufs)*size, 1))
@@ -46,8 +46,7 @@ func (c *cursor) next(n int) []byte {
 	return rest[:min(n, len(rest))]
 }
 
-// advance moves on by n bytes, which next has returned, and reports whether
-// they ended a message.
+// advance moves by n bytes, which next has returned, and reports whether they complete a message.
 func (c *cursor) advance(n int) (whole bool) {
 	c.off += n
 	if c.off < len(c.bufs[c.buf]) {

@@ -56,8 +56,8 @@ func curveSizes() []int {
 	return slices.Compact(sizes)
 }
 
-// curve is a part of the records of a curve: those of an MTU and of stacks that wait in the same
-// way. TCP, which waits in one way only, is in each part.
+// curve is a part of the records of a curve: the records of one MTU and of stacks that wait in the
+// same way. TCP always blocks, and is in each part.
 type curve struct {
 	mtu     int
 	wait    string
@@ -69,7 +69,7 @@ func curvesOf(records []Record) (all []curve) {
 	for _, mtu := range mtusOf(records) {
 		for _, wait := range Waits {
 			c := curve{mtu: mtu, wait: wait}
-			own := false // there is a record of another stack than the kernel's
+			own := false // there is a record of a stack other than the kernel's
 			for _, r := range records {
 				if r.MTU == mtu && (r.Link == "" || r.Wait == wait) {
 					c.records = append(c.records, r)
@@ -150,9 +150,9 @@ func (c *curve) behind(r *Record) bool {
 
 var curveTitle = map[string]string{Latency: "one-way time, us", Bandwidth: "bandwidth, Gbit/s"}
 
-// WriteCurve prints the records of a curve for people: a table for each MTU, way to wait and test,
-// with a row for each size and a column for each stack, and then the sizes at which TCP is ahead of
-// each stack.
+// WriteCurve prints the records of a curve as text. It prints a table for each MTU, kind of wait
+// and test, with a row for each size and a column for each stack. Then it lists the sizes at which
+// TCP is ahead of each stack.
 func WriteCurve(w io.Writer, records []Record) error {
 	for _, c := range curvesOf(records) {
 		for _, test := range c.tests() {
@@ -258,9 +258,9 @@ func (c *curve) ranges(line Record, test string) string {
 	return strings.Join(all, ", ")
 }
 
-// WriteCurvePlot draws the records of a curve as a PNG picture: a row for each MTU and way to wait, with
-// one-way time and bandwidth over size, a line for each stack. It returns plot.ErrEmpty if they
-// have neither.
+// WriteCurvePlot draws the records of a curve as a PNG picture: a row for each MTU and kind of
+// wait, with plots of one-way time and bandwidth over size, and a line for each stack. It returns
+// plot.ErrEmpty if there are no records of either.
 func WriteCurvePlot(w io.Writer, records []Record) error {
 	units := map[string]string{Latency: "µs", Bandwidth: "Mbit/s"}
 	var rows [][]plot.Panel
@@ -269,7 +269,7 @@ func WriteCurvePlot(w io.Writer, records []Record) error {
 		for _, test := range c.tests() {
 			title := strings.Split(curveTitle[test], ",")[0]
 			lines := series(c.records, test)
-			for i := range lines { // the title names the way they wait; the control always blocks
+			for i := range lines { // the title names the kind of wait; TCP always blocks
 				lines[i].Name, _, _ = strings.Cut(lines[i].Name, ", ")
 			}
 			row = append(row, plot.Panel{Title: strings.ToUpper(title[:1]) + title[1:] + "\n" + c.String(), Y: units[test], Series: lines})

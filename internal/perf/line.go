@@ -19,8 +19,8 @@ const (
 // lineTimeout ends a line test whose partner thread does not get its core.
 const lineTimeout = 100 * time.Millisecond
 
-// bouncer is two words on cache lines of their own (pairs of lines, because
-// processors fetch two at a time).
+// bouncer is two words on separate cache lines (pairs of lines, because processors fetch two lines
+// at a time).
 type bouncer struct {
 	_    [256]byte
 	ping atomic.Uint64
@@ -54,8 +54,8 @@ func LineTime() float64 {
 	return <-done
 }
 
-// onCore runs f on a thread that may use one core only. The thread ends with
-// the goroutine, because it stays locked, and its affinity with it.
+// onCore runs f on a thread that may use only one core. The thread, with its affinity, ends with
+// the goroutine, because it stays locked to the goroutine.
 func onCore(cpu int, f func()) {
 	runtime.LockOSThread()
 	var set unix.CPUSet
@@ -77,7 +77,7 @@ func (b *bouncer) bounce(deadline time.Time) float64 {
 	batch := make([]float64, 0, lineBatches)
 	i := uint64(0)
 	for range lineBatches {
-		start := time.Now() // a clock a batch, so that its own cost does not count
+		start := time.Now() // one reading of the clock per batch, so that its cost does not count
 		for range lineBounces {
 			i++
 			b.ping.Store(i)

@@ -14,10 +14,10 @@ import (
 // times are in microseconds.
 type Signature struct {
 	SendOverhead    float64 `json:"os_us"`  // the processor's time to send a message
-	ReceiveOverhead float64 `json:"or_us"`  // and to receive one and handle it
-	Latency         float64 `json:"l_us"`   // what of a way is neither
-	Gap             float64 `json:"g_us"`   // from message to message when they come as fast as can be
-	RTT             float64 `json:"rtt_us"` // of one request and its reply
+	ReceiveOverhead float64 `json:"or_us"`  // the processor's time to receive and handle a message
+	Latency         float64 `json:"l_us"`   // the rest of the one-way time
+	Gap             float64 `json:"g_us"`   // time between messages at the highest rate
+	RTT             float64 `json:"rtt_us"` // round-trip time of one request and its reply
 
 	Points []BurstPoint `json:"points"`
 }
@@ -26,7 +26,7 @@ type Signature struct {
 type BurstPoint struct {
 	Burst int     `json:"burst"`    // requests
 	Delay float64 `json:"delay_us"` // pause after each
-	Time  float64 `json:"us"`       // for each request, the pause included
+	Time  float64 `json:"us"`       // time for each request, including the pause
 }
 
 var (
@@ -100,10 +100,9 @@ func curves(points []BurstPoint) (all [][]BurstPoint) {
 	return all
 }
 
-// steady returns the time for each further request of a long burst. It is what
-// the longest burst takes more than the one before it, so that neither the
-// requests before the first reply nor the replies behind the last request
-// count.
+// steady returns the time for each further request of a long burst. It is the difference between
+// the times of the two longest bursts, so neither the requests before the first reply nor the
+// replies after the last request count.
 func steady(curve []BurstPoint) (float64, error) {
 	if len(curve) < 2 {
 		return 0, errNoBurst
@@ -119,8 +118,8 @@ func steady(curve []BurstPoint) (float64, error) {
 // all bursts have together.
 type burster interface {
 	// Bursts sends the bursts one after another. Each starts after a rest, when all requests of the
-	// previous one have been answered. It notes how many nanoseconds the sending took, as if the
-	// pauses had had exactly the burst's delay, and how many passed until all requests were
+	// previous one have been answered. It passes to note the nanoseconds that sending took, as if
+	// the pauses had had exactly the burst's delay, and the nanoseconds until all requests were
 	// answered.
 	Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error
 }
@@ -131,15 +130,15 @@ type burster interface {
 // machine affect most long bursts.
 const (
 	longestBurst  = 512
-	longestDelays = 1600 * time.Microsecond // of a burst, together
-	burstRequests = 128                     // a short burst comes so often that it has this many
-	fewestBursts  = 8                       // and a long one at least so often
+	longestDelays = 1600 * time.Microsecond // maximum total of the delays in a burst
+	burstRequests = 128                     // number of requests of all bursts of one short length
+	fewestBursts  = 8                       // minimum number of bursts of one length
 )
 
 var sweepDelays = []time.Duration{0, 1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
 	10 * time.Microsecond, 20 * time.Microsecond, sweepRest}
 
-// sweepRest is the longest delay, and that between bursts.
+// sweepRest is the longest delay, and the pause between bursts.
 const sweepRest = 50 * time.Microsecond
 
 // burst is one point of the sweep.
@@ -158,7 +157,7 @@ var sweep = func() (all []burst) {
 	return all
 }()
 
-// sweepRequests returns how many requests a sweep has.
+// sweepRequests returns the number of requests in a sweep.
 func sweepRequests() (n int) {
 	for _, b := range sweep {
 		n += b.size * b.times
@@ -166,7 +165,7 @@ func sweepRequests() (n int) {
 	return n
 }
 
-// sweepBursts returns how many bursts a sweep has.
+// sweepBursts returns the number of bursts in a sweep.
 func sweepBursts() (n int) {
 	for _, b := range sweep {
 		n += b.times
@@ -214,7 +213,7 @@ func signature(samples []sample, rtt *hdrhistogram.Histogram) (*Signature, error
 	return characterize(points, float64(rtt.ValueAtQuantile(50))/1000)
 }
 
-// eachBurst makes all bursts, each after a rest.
+// eachBurst sends all bursts, each after a rest.
 func eachBurst(all []burst, rest func(), one func(n int, ns int64) (sent, answered int64, err error), note func(b burst, sent, answered int64)) error {
 	for _, b := range all {
 		for range b.times {
@@ -229,7 +228,8 @@ func eachBurst(all []burst, rest func(), one func(n int, ns int64) (sent, answer
 	return nil
 }
 
-// pause looks at the clock for at least ns and returns how long it did.
+// pause reads the clock repeatedly for at least ns nanoseconds, and returns the time that has
+// passed.
 func pause(now func() int64, ns int64) int64 {
 	start := now()
 	for {

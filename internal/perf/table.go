@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
-// WriteTable prints records for people: a table for each test, size and MTU,
-// with each stack's ratio to raw frames waited for in the same way and to TCP.
+// WriteTable prints records as text: a table for each test, size and MTU, with each stack's ratio
+// to raw frames with the same kind of wait, and to TCP.
 func WriteTable(w io.Writer, records []Record) error {
 	var group []Record
 	for i, r := range records {
@@ -82,8 +82,8 @@ func writeFigures(w io.Writer, group []Record) error {
 // label returns the name of a row: the stack, and the kind of its messages.
 func label(r Record) string { return strings.TrimSpace(name(r) + " " + r.Kind) }
 
-// name is the stack with its mode, and with its link and credits where these are
-// not the usual ones.
+// name returns the stack with its mode, and with its link and credits if these differ from the
+// defaults.
 func name(r Record) string {
 	text := r.Stack
 	switch {
@@ -130,10 +130,9 @@ func processor(r Record, base *Record) string {
 	return fmt.Sprintf("%.3f\t%.2f", r.CPU, r.CPU/base.CPU)
 }
 
-// baseline returns the record of a stack that r is compared with: it waits in
-// the same way and uses the same link, which sends in the same way. Remote
-// procedures by TCP are what others are compared with, instead of bare TCP,
-// and by libtirpc, which no other stack is compared with.
+// baseline returns the record of a stack with which r is compared: it has the same kind of wait and
+// the same link with the same options. Remote procedures are compared with remote procedures over
+// TCP instead of bare TCP. Calls by libtirpc are not a baseline.
 func baseline(group []Record, stack string, r Record) *Record {
 	mode := ""
 	if r.Stack == "vrpc" && stack == "tcp" {
@@ -151,7 +150,7 @@ func baseline(group []Record, stack string, r Record) *Record {
 	return nil
 }
 
-// value is what ratios are made of.
+// value returns the number from which ratios are computed.
 func value(r Record) float64 {
 	switch r.Test {
 	case Latency, Read, Overhead, Barrier:
@@ -186,9 +185,9 @@ func byteCount(n int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", n, units[i]))
 }
 
-// WriteSummary prints one row for each stack and way to wait, with one result
-// of each test but logp and those of Split-C's operations, and its ratio to TCP's: the first
-// size of each that the records have.
+// WriteSummary prints one row for each stack and kind of wait. It contains, for each test except
+// logp and those of Split-C's operations, the result for the first size in the records, and its
+// ratio to TCP's result.
 func WriteSummary(w io.Writer, records []Record) error {
 	columns := map[string][]Record{}
 	var rows []Record
@@ -263,7 +262,7 @@ func WritePlot(w io.Writer, records []Record) error {
 	return plot.WritePNG(w, panels(records)...)
 }
 
-// panels returns what WritePlot draws.
+// panels returns the panels for WritePlot.
 func panels(records []Record) []plot.Panel {
 	all := []plot.Panel{
 		{Title: "One-way time, median\n" + overWhat(only(records, Latency)), Y: "µs", Series: series(records, Latency)},
@@ -361,7 +360,7 @@ func series(records []Record, test string) []plot.Series {
 	return lines
 }
 
-// drawnValue is value, but of bulk operations the time that one takes.
+// drawnValue is value, except that it returns the time of one operation for bulk operations.
 func drawnValue(r Record) float64 {
 	if r.Test == Bulk {
 		return r.P50
@@ -369,7 +368,7 @@ func drawnValue(r Record) float64 {
 	return value(r)
 }
 
-// seriesName names a line, with its MTU where there are several.
+// seriesName names a line. The name includes the MTU if there are several.
 func seriesName(r Record, several bool) string {
 	text := name(r)
 	if several {
@@ -397,8 +396,8 @@ func writeSignatures(w io.Writer, group []Record) error {
 	return tw.Flush()
 }
 
-// signaturePanel draws a signature: a curve for each delay, the longest, which
-// lies highest, first.
+// signaturePanel draws a signature: a curve for each delay, beginning with the longest delay, whose
+// curve is the highest.
 func signaturePanel(r Record) plot.Panel {
 	p := plot.Panel{
 		Title: fmt.Sprintf("LogP signature of %s, %s: time of a request\n%s", label(r), waitWords[r.Wait], overWhat([]Record{r})),
@@ -417,10 +416,9 @@ func signaturePanel(r Record) plot.Panel {
 	return p
 }
 
-// splitPanels returns the plots of Split-C's operations: the primitives one way and two way,
-// as figure 6-3 of its paper has them, and a plot for each bulk operation over size, as
-// figure 6-4. Both are of the time that an operation takes, a line for each layer and way to
-// wait.
+// splitPanels returns the plots of Split-C's operations: the primitives one-way and two-way, as in
+// figure 6-3 of its paper, and a plot for each bulk operation over size, as in figure 6-4. Both
+// show the time of an operation, with a line for each layer and kind of wait.
 func splitPanels(records []Record) (all []plot.Panel) {
 	for _, way := range []string{"", twoWay} {
 		words := map[string]string{"": "one way", twoWay: "two way"}[way]
@@ -437,7 +435,7 @@ func splitPanels(records []Record) (all []plot.Panel) {
 	return all
 }
 
-// primitives are the kinds of the test in the order of the figure.
+// primitives lists the kinds of the test in the order of the figure.
 var primitives = []string{splitRead, splitWrite, splitGet, splitPut, splitStore}
 
 // kindsOf returns the records of a test that are one way or two way.

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A UDP stream keeps its own window: the sink answers every quarter of it with
-// how many datagrams have come. Each carries its number in its first bytes, so
-// that shorter ones are not measured.
+// A UDP stream has its own window: after every quarter of it the sink returns the number of
+// received datagrams. Each datagram carries its number in its first bytes, so datagrams shorter
+// than that are not measured.
 const (
 	udpHeader = 8
 	udpMax    = 65507
 	udpWindow = 64
-	udpBuffer = 100 << 10 // bytes under way, half of a default socket buffer
+	udpBuffer = 100 << 10 // maximum bytes in flight: half of a default socket buffer
 )
 
 // udpStack is a blocking net.UDPConn over the same interface.
@@ -36,13 +36,12 @@ type udpConn struct {
 	buf    []byte // a datagram
 	tx     cursor
 	window uint64
-	sent   uint64 // datagrams of streams, sent
+	sent   uint64 // number of datagrams sent in streams
 	got    uint64 // received
 	told   uint64 // acknowledged
 }
 
-// Open is part of Stack. Both halves bind first and connect when each knows
-// the other's port.
+// Open is part of Stack. Both halves bind first, exchange their ports, and then connect.
 func (udpStack) Open(_ context.Context, h *Half, c Case) (Conn, error) {
 	if !h.IP.IsValid() {
 		return nil, fmt.Errorf("perf: udp: %w", errNoIP)

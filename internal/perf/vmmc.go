@@ -11,7 +11,7 @@ import (
 
 // The modes of the test overhead: how vmmc sends.
 const (
-	modeSync  = "sync"  // a call ends when the source may be used again
+	modeSync  = "sync"  // a call returns when the source may be used again
 	modeAsync = "async" // a call posts the send
 )
 
@@ -21,12 +21,12 @@ const vmmcBoard = 1
 // vmmcAlign is the alignment of the ends of messages, so that their last words are words of memory.
 const vmmcAlign = 8
 
-// vmmcSends is how many messages a stream has posted at most. Each may take several writes, of
-// which there must not be more than 1024, the default of vmmc.Config.MaxSends.
+// vmmcSends is the maximum number of posted messages of a stream. A message may need several
+// writes, and the total must not exceed 1024, the default of vmmc.Config.MaxSends.
 const vmmcSends = 256
 
-// vmmcStack is one process on each side, each of which imports the other's memory and writes
-// to it.
+// vmmcStack runs one process on each side. Each process imports the other's memory and writes to
+// it.
 type vmmcStack struct{}
 
 // Cases is part of Stack.
@@ -47,11 +47,11 @@ func (vmmcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	return cases
 }
 
-// vmmcConn is one end. The board, to which the peer writes, has a slot for each of its buffers,
-// and a word behind them, of which the peer writes how many streams have ended. Messages that
-// are waited for one by one are numbered. Each ends with its number, and lies in one of two
-// slots in turn, because the peer may be one message ahead. A half that spins looks at the
-// message's last word; one that blocks waits for a notification, which comes with each.
+// vmmcConn is one end. The peer writes to the board. The board has a slot for each of the peer's
+// buffers, followed by a word for the number of streams that the peer has ended. In tests that wait
+// for each message, messages are numbered. Each ends with its number. They use two slots in turn,
+// because the peer may be one message ahead. A half that spins polls the message's last word; a
+// half that blocks waits for the notification of each message.
 type vmmcConn struct {
 	on      *base
 	p       *vmmc.Process
@@ -59,7 +59,7 @@ type vmmcConn struct {
 	spin    bool
 	mode    string
 	size    int
-	stride  int // from slot to slot
+	stride  int // distance between slots in bytes
 	short   bool
 	board   []byte
 	peer    vmmc.ProxyAddr // the peer's board
@@ -71,9 +71,9 @@ type vmmcConn struct {
 	drained vmmc.Send
 
 	sent, taken   uint32 // numbered messages
-	ended, endsIn uint32 // streams: by this half, by the peer
-	told          uint32 // notifications that have come
-	heard         uint32 // those that were waited for
+	ended, endsIn uint32 // number of streams that this half, and the peer, have ended
+	told          uint32 // number of notifications that have arrived
+	heard         uint32 // number of notifications that wait has consumed
 }
 
 // Open is part of Stack.
@@ -89,7 +89,7 @@ func (vmmcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return v.as(c.Test), nil
 }
 
-// as returns the end as a test needs it.
+// as returns the end in the form that a test needs.
 func (v *vmmcConn) as(test string) Conn {
 	switch test {
 	case Overhead:
@@ -100,7 +100,7 @@ func (v *vmmcConn) as(test string) Conn {
 	return v
 }
 
-// newVMMCConn makes an end on a NIC or card, which is the connection's if there is no error.
+// newVMMCConn creates an end on a NIC or card. If there is no error, the end owns the NIC or card.
 func newVMMCConn(ctx context.Context, h *Half, on *base, c Case) (v *vmmcConn, err error) {
 	v = &vmmcConn{on: on, spin: c.Wait == Spin, mode: c.Mode, size: c.Size, short: c.Size <= vmmc.DefaultShort}
 	v.stride = (c.Size + vmmcAlign - 1) / vmmcAlign * vmmcAlign
@@ -128,7 +128,7 @@ func openProcess(h *Half, on *base) (*vmmc.Process, error) {
 	return vmmc.Open(context.Background(), &vmmc.Config{NIC: on.nic, Card: on.sends, Process: number, Job: "perf-" + addr})
 }
 
-// meet makes the memory, exports it and imports the peer's.
+// meet allocates and exports the memory, and imports the peer's memory.
 func (v *vmmcConn) meet(ctx context.Context, h *Half) error {
 	n := outstanding(v.size)
 	v.bufs, v.sends = make([][]byte, n), make([]vmmc.Send, min(n, vmmcSends))
@@ -171,8 +171,8 @@ func (v *vmmcConn) slot(i int) int { return (i+1)*v.stride - v.size }
 // endWord returns the offset of the word that counts ended streams.
 func (v *vmmcConn) endWord() int { return len(v.bufs) * v.stride }
 
-// numberBytes is a message's number as its last bytes have it: all of it, or as much as there
-// is room for.
+// numberBytes returns the last bytes of a message, which contain its number, or as much of it as
+// fits.
 func numberBytes(n uint32, size int) (b [vmmc.WordSize]byte) {
 	binary.LittleEndian.PutUint32(b[:], n)
 	if size < len(b) {
@@ -211,8 +211,8 @@ func (v *vmmcConn) take(ctx context.Context) error {
 	return v.wait(ctx, at, binary.NativeEndian.Uint32(b[:]))
 }
 
-// wait waits for a word of the board to have a value, or, if it blocks, for a notification,
-// before which it has it.
+// wait waits until a word of the board has a value. If the half blocks, it waits for the
+// notification that follows the value.
 func (v *vmmcConn) wait(ctx context.Context, at int, value uint32) error {
 	word := vmmc.Word(v.board, at)
 	if !v.spin {
@@ -227,7 +227,7 @@ func (v *vmmcConn) wait(ctx context.Context, at int, value uint32) error {
 	return err
 }
 
-// tellEnd marks the end of a stream at the peer. All earlier messages have arrived there then.
+// tellEnd marks the end of a stream at the peer, after all earlier messages have arrived there.
 func (v *vmmcConn) tellEnd(ctx context.Context) error {
 	v.ended++
 	binary.NativeEndian.PutUint32(v.end[:], v.ended)
@@ -269,8 +269,8 @@ func (v *vmmcConn) Echo(ctx context.Context, n int) error {
 	return nil
 }
 
-// Stream implements Conn. The peer calls no receive: it looks for the word behind the last message.
-// Long messages are posted, several at a time.
+// Stream implements Conn. The peer calls no receive: it polls the word after the last message. Long
+// messages are posted, several at a time.
 func (v *vmmcConn) Stream(ctx context.Context, n int) (int, error) {
 	for range n {
 		if err := v.stream(ctx); err != nil {
@@ -329,8 +329,8 @@ func (v *vmmcConn) Close() error {
 	return errors.Join(v.p.Close(), v.on.Close())
 }
 
-// bidirectionalConn has both halves send at the same time. As in the paper's benchmark, each
-// waits until it has received the peer's message, and then begins again.
+// bidirectionalConn makes both halves send at the same time. As in the paper's benchmark, each half
+// waits for the peer's message before it sends again.
 type bidirectionalConn struct{ *vmmcConn }
 
 // Stream is part of Conn. The messages of both halves count.
@@ -351,13 +351,14 @@ func (v bidirectionalConn) Sink(ctx context.Context, n int) error {
 	return nil
 }
 
-// overheadWarm is the greatest length of the messages between those of the test overhead.
+// overheadWarm is the maximum length of the messages that overheadConn sends between the measured
+// ones.
 const overheadWarm = 4096
 
-// overheadConn sends to a peer that is idle. It times the calls alone: after each it waits,
-// untimed, until all is in the peer's memory, so that each call meets the same idle network,
-// whatever it leaves to the engine; and the same processor, which a long message leaves
-// without the calls in its caches.
+// overheadConn sends to an idle peer, and measures only the time of the calls. After each call it
+// waits, without measuring, until all data are in the peer's memory, so that each call starts with
+// an idle network. It also restores the state of the processor's caches, from which a long message
+// removes the code of the calls.
 type overheadConn struct{ *vmmcConn }
 
 // PingPong implements Conn: rtt gets the times of the calls.
@@ -383,9 +384,9 @@ func (v overheadConn) PingPong(ctx context.Context, rtt []int64) error {
 	return v.tellEnd(ctx)
 }
 
-// drain waits until all that was sent is in the peer's memory.
+// drain waits until all sent data are in the peer's memory.
 func (v overheadConn) drain(ctx context.Context) error {
-	last, s := &v.drained, &v.sends[0] // last comes behind all others
+	last, s := &v.drained, &v.sends[0] // last arrives after all other sends
 	last.Src, last.Dst = v.end[:], v.peer+vmmc.ProxyAddr(v.endWord()+vmmc.WordSize)
 	if err := v.p.Post(last); err != nil {
 		return err
@@ -393,7 +394,7 @@ func (v overheadConn) drain(ctx context.Context) error {
 	if err := errors.Join(v.p.WaitSend(ctx, last), v.finish(ctx, s)); err != nil {
 		return err
 	}
-	for range 4 { // what these leave in the caches does not depend on the size
+	for range 4 { // the effect of these messages on the caches does not depend on the size
 		last.Src, last.Dst = s.Src[:min(len(s.Src), overheadWarm)], s.Dst
 		if err := v.p.Post(last); err != nil {
 			return err

@@ -21,33 +21,33 @@ const (
 
 	rpcEcho = 1 // returns its argument
 	rpcRead = 2 // returns the requested number of bytes
-	rpcOver = 3 // the client has all replies
+	rpcOver = 3 // the client has received all replies
 )
 
-// What package vrpc uses if its configuration says nothing, in bytes.
+// Defaults of package vrpc, in bytes.
 const (
 	defaultRing       = 256 << 10
 	defaultMaxMessage = 4 << 20
 )
 
-// rpcAhead is how many calls a stream has under way.
+// rpcAhead is the number of concurrent calls of a stream.
 const rpcAhead = 4
 
-// rpcRing returns how many bytes of memory a client has for replies over VMMC: enough that the
-// server need not wait for room.
+// rpcRing returns the size, in bytes, of a client's memory for replies over VMMC. It is large
+// enough that the server need not wait for room.
 func rpcRing(size int) int { return min(max(defaultRing, 4*rpcAhead*(size+rpcRoom)), 4<<20) }
 
-// rpcRoom is how much longer than its payload a message may be, in bytes.
+// rpcRoom is the maximum number of bytes of a message in addition to its payload.
 const rpcRoom = 512
 
-// rpcCarrier is what carries calls: a mode of the stack vrpc.
+// rpcCarrier is a transport for calls, which is a mode of the stack vrpc.
 type rpcCarrier struct {
 	name    string
 	max     int  // bytes of payload
-	mapped  bool // over VMMC: on every link, waiting in every way
-	inPlace bool // results are left where they lie and where they arrive
-	// serve has the server answer, and returns what dial needs to know. Both may set the
-	// connection's on and p.
+	mapped  bool // over VMMC: measured on every link and with both kinds of wait
+	inPlace bool // results are neither copied by the server nor by the client
+	// serve starts the server, and returns the address for dial. Both may set the connection's on
+	// and p.
 	serve func(ctx context.Context, r *rpcConn, h *Half, c Case) (address string, err error)
 	dial  func(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error)
 }
@@ -59,7 +59,7 @@ var rpcCarriers = []rpcCarrier{
 	kernelCarrier("tcp", MaxSize), kernelCarrier("udp", udpMax-rpcRoom),
 }
 
-// kernelCarrier is a transport of the kernel, over the interface that is measured.
+// kernelCarrier returns a transport of the kernel over the measured interface.
 func kernelCarrier(network string, max int) rpcCarrier {
 	return rpcCarrier{
 		name: network, max: max,
@@ -79,8 +79,8 @@ func kernelCarrier(network string, max int) rpcCarrier {
 	}
 }
 
-// serveMapped answers over VMMC. The address has the scope of the processes in front, which
-// the server's NIC makes unique.
+// serveMapped serves over VMMC. The address begins with the scope of the processes, which the
+// address of the server's NIC makes unique.
 func serveMapped(ctx context.Context, r *rpcConn, h *Half, c Case) (string, error) {
 	if err := r.openProcess(ctx, h, c, 1, ""); err != nil {
 		return "", err
@@ -112,8 +112,8 @@ func (r *rpcConn) openProcess(ctx context.Context, h *Half, c Case, number uint3
 // vrpcStack is a client of a server of one program.
 type vrpcStack struct{}
 
-// Cases is part of Stack. Calls of the null procedure are latencies of 0 bytes; what
-// becomes of results is of interest where there are many.
+// Cases is part of Stack. Calls of the null procedure count as latencies of 0 bytes. Variants that
+// differ in the handling of results are only measured for calls with results.
 func (vrpcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	sizes := []int{size}
 	if test == Latency && size == p.sizes(test)[0] {
@@ -131,7 +131,7 @@ func (vrpcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	return cases
 }
 
-// cases returns those like c.
+// cases returns the variants of c for the carrier.
 func (carrier *rpcCarrier) cases(p *Plan, c Case) (cases []Case) {
 	if !carrier.mapped {
 		c.Wait = Block
@@ -160,7 +160,7 @@ type rpcConn struct {
 	on      *base         // over VMMC; nil otherwise
 	p       *vmmc.Process // over VMMC
 	data    []byte
-	over    chan struct{} // the server's: a word from rpcOver
+	over    chan struct{} // at the server: receives a value for each call of rpcOver
 	forget  func()        // ends watching
 	arg     payload       // the client's
 	res     payload
@@ -196,7 +196,7 @@ func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return nil, errors.New("perf: vrpc: unknown mode " + c.Mode + " (do both halves have the same version?)")
 }
 
-// openServer makes the end whose calls are answered in the background.
+// openServer creates the server's end. It answers calls in the background.
 func (r *rpcConn) openServer(ctx context.Context, carrier *rpcCarrier, h *Half, c Case) error {
 	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(defaultMaxMessage, c.Size+rpcRoom)})
 	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, ResultsInPlace: r.inPlace, Procedures: []vrpc.Procedure{
@@ -214,7 +214,7 @@ func (r *rpcConn) openServer(ctx context.Context, carrier *rpcCarrier, h *Half, 
 	return err
 }
 
-// openClient makes the end that calls.
+// openClient creates the client's end.
 func (r *rpcConn) openClient(ctx context.Context, carrier *rpcCarrier, h *Half, c Case) error {
 	address, err := h.Exchange("")
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *rpcConn) call(ctx context.Context) error {
 	return r.client.Call(ctx, rpcEcho, &r.arg, &r.res)
 }
 
-// Stream is part of Conn: replies of the size, as a program gets them that reads ahead.
+// Stream is part of Conn. It receives replies of the case's size, like a program that reads ahead.
 func (r *rpcConn) Stream(ctx context.Context, n int) (int, error) {
 	var calls [rpcAhead]vrpc.Started
 	for begun, done := 0, 0; done < n; done++ {
@@ -271,7 +271,7 @@ func (r *rpcConn) take(ctx context.Context, call vrpc.Started) error {
 	if !r.inPlace {
 		return call.Wait(ctx, &r.res)
 	}
-	r.res = payload{} // it refers to data of the previous reply
+	r.res = payload{} // r.res refers to data of the previous reply
 	reply, err := call.WaitInPlace(ctx, &r.res)
 	if err == nil {
 		reply.Release()

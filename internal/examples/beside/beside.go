@@ -1,5 +1,5 @@
-// Package beside is what the examples of streams have in common: listeners over streams and
-// over TCP on one interface, and calls in measured numbers.
+// Package beside contains the code that the examples of streams share: listeners over streams and
+// over TCP on one interface, and a measurement of calls.
 package beside
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/bobnet-go/bobnet/stream"
 )
 
-// Listeners are one for streams, and one for TCP if the interface has an IPv4 address.
+// Listeners contains a listener for streams and, if the interface has an IPv4 address, one for TCP.
 type Listeners []net.Listener
 
-// Listen listens over host under a name, and by TCP at the address of its interface.
+// Listen listens over host under a name, and over TCP at the address of its interface.
 func Listen(ctx context.Context, host *stream.Host, name string) (Listeners, error) {
 	l, err := (&stream.ListenConfig{Host: host}).Listen(ctx, "bobnet://"+name)
 	if err != nil {
@@ -36,7 +36,7 @@ func Listen(ctx context.Context, host *stream.Host, name string) (Listeners, err
 	return Listeners{l, tcp}, nil
 }
 
-// TCP returns the address of the listener for TCP, "" if there is none.
+// TCP returns the address of the listener for TCP, or "" if there is none.
 func (l Listeners) TCP() string {
 	if len(l) < 2 {
 		return ""
@@ -44,7 +44,7 @@ func (l Listeners) TCP() string {
 	return l[1].Addr().String()
 }
 
-// addressOf returns the first IPv4 address of an interface, nil if it has none.
+// addressOf returns the first IPv4 address of an interface, or nil if it has none.
 func addressOf(name string) net.IP {
 	iface, err := net.InterfaceByName(name)
 	if err != nil {
@@ -62,7 +62,7 @@ func addressOf(name string) net.IP {
 	return nil
 }
 
-// Await waits until a server of that name is on the segment.
+// Await waits until a server with the name is on the segment.
 func Await(ctx context.Context, host *stream.Host, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -70,16 +70,16 @@ func Await(ctx context.Context, host *stream.Host, name string) error {
 	return err
 }
 
-// WhyAlike says why streams gain little over TCP where one call is under way at a time.
+// WhyAlike explains why streams gain little over TCP if only one call is in progress at a time.
 const WhyAlike = `One call at a time gains little over TCP: both ends sleep between messages, and most of a call's
-time is the wake-up of threads. With more calls under way fewer threads sleep. If streams are much
+time is the wake-up of threads. With more concurrent calls fewer threads sleep. If streams are much
 slower than TCP here, other programs use the processors: Bobnet's threads need them to answer.`
 
-// together is how many calls are under way at a time in the second part of Measure.
+// together is the number of concurrent calls in the second part of Measure.
 const together = 8
 
-// Measure makes n calls one after another, and n more several at a time, and prints how
-// many a second each were. A tenth more warm up.
+// Measure makes n calls one after another, and then n calls of which several are concurrent, and
+// prints both rates. A tenth of n calls before them is not measured.
 func Measure(over string, n int, call func() error) error {
 	if _, err := run(max(n/10, 1), together, call); err != nil {
 		return fmt.Errorf("over %s: %w", over, err)
@@ -95,7 +95,7 @@ func Measure(over string, n int, call func() error) error {
 	return nil
 }
 
-// run makes n calls on so many goroutines.
+// run makes n calls on the given number of goroutines.
 func run(n, workers int, call func() error) (time.Duration, error) {
 	var next atomic.Int64
 	var failed atomic.Bool

@@ -10,17 +10,17 @@ import (
 	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
-// Config is the system of equations, and when to stop.
+// Config describes the system of equations and the stopping criterion.
 type Config struct {
 	N         int     // rows
-	Row       int     // elements beside the diagonal that a row has, on average
-	Seed      uint64  // of pattern, values and right-hand side
-	Tolerance float64 // of the residual, relative to the right-hand side
-	MaxSteps  int     // after which it gives up
+	Row       int     // average number of elements of a row outside the diagonal
+	Seed      uint64  // seed of pattern, values and right-hand side
+	Tolerance float64 // maximum residual, relative to the right-hand side
+	MaxSteps  int     // number of steps after which the solver gives up
 }
 
-// The sizes of the paper and, where it is silent, what this program takes: it says
-// nothing of how many elements there are.
+// The sizes of the paper. The paper does not give the number of elements, so that is this program's
+// choice.
 const (
 	DefaultN         = 4096
 	DefaultRow       = 128
@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	// ErrConfig is wrapped by the errors of a configuration that is not possible.
+	// ErrConfig is wrapped by the errors for an impossible configuration.
 	ErrConfig = errors.New("cg: configuration")
 	// ErrNoSolution is wrapped by the error of a solver that gave up.
 	ErrNoSolution = errors.New("cg: no solution")
@@ -50,25 +50,25 @@ func (c Config) Check(ranks int) error {
 	return nil
 }
 
-// size says in a report what was solved.
+// size returns the size of the system for a report.
 func (c Config) size() string { return fmt.Sprintf("%d x %d, %d a row", c.N, c.N, c.Row+1) }
 
-// matrix is some neighbouring rows of a symmetric positive definite matrix, by rows.
+// matrix contains some neighbouring rows of a symmetric positive definite matrix, row by row.
 type matrix struct {
 	rows   spmd.Span
-	start  []int32 // where each row begins in the others, and where the last one ends
+	start  []int32 // index in column and value at which each row begins, and at which the last one ends
 	column []int32
 	value  []float64
 }
 
-// element is one of a row.
+// element is an element of a row.
 type element struct {
 	column int32
 	value  float64
 }
 
 // matrix returns the given rows. The matrix is the Laplacian of a random graph whose nodes have
-// weights of several orders of magnitude, plus a little on the diagonal. It is symmetric, positive
+// weights of several orders of magnitude, plus a small diagonal. It is symmetric, positive
 // definite, and not well conditioned.
 func (c Config) matrix(rows spmd.Span) *matrix {
 	all := make([][]element, rows.Len())
@@ -98,7 +98,7 @@ func (c Config) matrix(rows spmd.Span) *matrix {
 	return m
 }
 
-// add appends a row: in the order of columns, those of the same column in one.
+// add appends a row. It sorts the elements by column, and adds up elements of the same column.
 func (m *matrix) add(row []element) {
 	slices.SortStableFunc(row, func(a, b element) int { return cmp.Compare(a.column, b.column) })
 	first := len(m.column)
@@ -119,7 +119,7 @@ func (m *matrix) times(y, x []float64) {
 		lo, hi := start[i], start[i+1]
 		column, value := m.column[lo:hi], m.value[lo:hi]
 		value = value[:len(column)]
-		var s0, s1, s2, s3 float64 // four sums keep the adders busy
+		var s0, s1, s2, s3 float64 // four independent sums keep the adders busy
 		k := 0
 		for ; k <= len(column)-4; k += 4 {
 			c, v := column[k:k+4:k+4], value[k:k+4:k+4]
@@ -144,8 +144,7 @@ func (c Config) right(rows spmd.Span) []float64 {
 	return b
 }
 
-// Residual returns how far x is from solving the system: the length of b-Ax, relative to
-// that of b.
+// Residual returns the length of b-Ax, relative to the length of b.
 func (c Config) Residual(x []float64) float64 {
 	all := spmd.Span{Hi: c.N}
 	b, y := c.right(all), make([]float64, c.N)

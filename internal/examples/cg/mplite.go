@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/mplite"
 )
 
-// RunMPLite solves the system on all ranks of comm, which all call it: with an allgather
-// in place of the stores. The report and the solution are rank 0's.
+// RunMPLite solves the system on all ranks of comm, all of which must call it. It uses an allgather
+// instead of the stores. Rank 0 gets the report and the solution.
 func RunMPLite(ctx context.Context, comm *mplite.Comm, c Config) (*report.Report, Result, error) {
 	if err := c.Check(comm.Size()); err != nil {
 		return nil, Result{}, err
@@ -27,12 +27,12 @@ func RunMPLite(ctx context.Context, comm *mplite.Comm, c Config) (*report.Report
 	return rep, res, spmd.CollectMPLite(ctx, comm, rep, o.timer)
 }
 
-// peers are the others as ranks of a communicator.
+// peers implements others for the ranks of a communicator.
 type peers struct {
 	ctx    context.Context
 	comm   *mplite.Comm
 	whole  []float64
-	counts []int // rows of each rank
+	counts []int // number of rows of each rank
 	timer  *report.Timer
 	one    [2]float64
 }

@@ -10,20 +10,21 @@ import (
 
 // Result is a solution.
 type Result struct {
-	X        []float64 // all of it on rank 0, else nil
+	X        []float64 // the whole solution on rank 0; nil on other ranks
 	Steps    int
-	Residual float64 // as the recurrence has it; Config.Residual computes it afresh
+	Residual float64 // relative residual, updated step by step; Config.Residual computes it from X
 }
 
-// others is what a rank needs of the other ranks.
+// others contains the communication of a rank with the other ranks.
 type others interface {
-	// direction is memory for the whole search direction, of which rows are this rank's.
+	// direction returns memory for the whole search direction; this rank computes its own rows of
+	// it.
 	direction() (whole []float64, err error)
-	// spread makes this rank's rows of the direction known to the others, and theirs to it.
+	// spread sends this rank's rows of the direction to the other ranks, and receives their rows.
 	spread() error
-	// settle returns when this rank's rows may be changed after a spread.
+	// settle waits until this rank's rows may be changed after a spread.
 	settle() error
-	// sum adds up what the ranks have.
+	// sum returns the sum of v over all ranks.
 	sum(v float64) (float64, error)
 	// collect returns all of x on rank 0.
 	collect(mine []float64) ([]float64, error)
@@ -37,7 +38,7 @@ const (
 	sums
 )
 
-// NewTimer returns the timer that a run wants.
+// NewTimer returns the timer for a run.
 func NewTimer() *report.Timer {
 	return report.NewTimer(report.Phase{Name: "matrix times vector"}, report.Phase{Name: "direction to all", Waits: true},
 		report.Phase{Name: "vectors"}, report.Phase{Name: "sums over all", Waits: true})
@@ -109,7 +110,7 @@ func (c Config) solve(rows spmd.Span, o others, t *report.Timer, ready func() er
 	return res, err
 }
 
-// nobody are the others of a process that is alone.
+// nobody implements others for a process without other ranks.
 type nobody struct{ n int }
 
 func (o nobody) direction() ([]float64, error)           { return make([]float64, o.n), nil }

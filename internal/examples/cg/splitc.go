@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/splitc"
 )
 
-// Run solves the system on all ranks of w, which all call it. The report and the solution
-// are rank 0's.
+// Run solves the system on all ranks of w, all of which must call it. Rank 0 gets the report and
+// the solution.
 func Run(ctx context.Context, w *splitc.World, c Config) (*report.Report, Result, error) {
 	if err := c.Check(w.Procs()); err != nil {
 		return nil, Result{}, err
@@ -27,13 +27,13 @@ func Run(ctx context.Context, w *splitc.World, c Config) (*report.Report, Result
 	return rep, res, splitc.AllSpreadFree(ctx, w, o.whole)
 }
 
-// world is the others as processes of a Split-C program.
+// world implements others for the processes of a Split-C program.
 type world struct {
 	ctx   context.Context
 	w     *splitc.World
 	n     int
 	rows  spmd.Span
-	whole splitc.Array[float64] // the search direction: all of it on each rank
+	whole splitc.Array[float64] // the whole search direction, on each rank
 	timer *report.Timer
 }
 
@@ -42,7 +42,7 @@ func (o *world) direction() (whole []float64, err error) {
 	return o.whole.Local(o.w), err
 }
 
-// spread stores this rank's rows to all others, to the next one first.
+// spread stores this rank's rows to all other ranks, beginning with the rank after this one.
 func (o *world) spread() error {
 	me, procs := o.w.MyProc(), o.w.Procs()
 	mine := o.whole.Local(o.w)[o.rows.Lo:o.rows.Hi]
@@ -56,15 +56,15 @@ func (o *world) spread() error {
 	return o.w.StoreSync(o.ctx, 8*(o.n-len(mine)))
 }
 
-// settle comes after sums, whose messages have brought the acknowledgements of the stores
-// along. To wait for these in spread would be to wait for messages of their own.
+// settle is called after the sums, whose messages also carry the acknowledgements of the stores. To
+// wait in spread would require separate messages.
 func (o *world) settle() error { return o.w.Sync(o.ctx) }
 
 func (o *world) sum(v float64) (float64, error) {
 	return splitc.ReduceToAll(o.ctx, o.w, v, splitc.Add[float64]())
 }
 
-// collect uses the memory of the search direction, which nobody reads any more.
+// collect uses the memory of the search direction, which is no longer needed.
 func (o *world) collect(mine []float64) (all []float64, err error) {
 	if err := splitc.BulkWrite(o.ctx, o.w, o.whole.On(0).Add(o.rows.Lo), mine); err != nil {
 		return nil, err

@@ -38,8 +38,8 @@ func factor(a *block) bool {
 	return true
 }
 
-// solve replaces a by the x with x·lᵀ = a, where l is a factor. It computes four rows at a
-// time, since each element waits for those left of it in its own row.
+// solve replaces a by the solution x of x·lᵀ = a, where l is a factor. It computes four rows at the
+// same time, because each element depends on those left of it in its row.
 func solve(a, l *block) {
 	for i := 0; i < B; i += 4 {
 		x0, x1, x2, x3 := row(a, i), row(a, i+1), row(a, i+2), row(a, i+3)
@@ -59,8 +59,8 @@ func solve(a, l *block) {
 	}
 }
 
-// update subtracts a·bᵀ from c. It computes two rows by four columns at a time, in sums
-// of their own, so that adders and multipliers always have work.
+// update subtracts a·bᵀ from c. It computes two rows by four columns at the same time, in
+// independent sums, so that adders and multipliers always have work.
 func update(c, a, b *block) {
 	for i := 0; i < B; i += 2 {
 		a0, a1 := row(a, i), row(a, i+1)

@@ -7,10 +7,10 @@ import (
 	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
-// Config is the matrix and its layout.
+// Config describes the matrix and its layout.
 type Config struct {
-	N          int    // rows and columns, a multiple of B
-	Down, Over int    // positions of the layout
+	N          int    // number of rows and of columns, a multiple of B
+	Down, Over int    // number of positions of the layout in each direction
 	Seed       uint64 // of the elements
 }
 
@@ -22,9 +22,9 @@ const (
 )
 
 var (
-	// ErrConfig is wrapped by the errors of a configuration that is not possible.
+	// ErrConfig is wrapped by the errors for an impossible configuration.
 	ErrConfig = errors.New("cholesky: configuration")
-	// ErrNotPositive is wrapped by the error of a matrix that has no factor.
+	// ErrNotPositive is wrapped by the error for a matrix without a Cholesky factor.
 	ErrNotPositive = errors.New("cholesky: the matrix is not positive definite")
 )
 
@@ -41,32 +41,32 @@ func (c Config) Check(ranks int) error {
 	return nil
 }
 
-// size says in a report what was factored.
+// size returns the size of the matrix for a report.
 func (c Config) size() string {
 	return fmt.Sprintf("%d x %d, blocks (%dx%d) x (%dx%d) x (%dx%d)", c.N, c.N, c.Down, c.Over, c.down(), c.over(), B, B)
 }
 
-// blocks is the number of rows and of columns of blocks.
+// blocks returns the number of rows, and of columns, of blocks.
 func (c Config) blocks() int { return c.N / B }
 
-// down and over say how many rows and columns of blocks a position has.
+// down and over return the number of rows and columns of blocks at a position.
 func (c Config) down() int { return (c.blocks() + c.Down - 1) / c.Down }
 func (c Config) over() int { return (c.blocks() + c.Over - 1) / c.Over }
 
-// position is where the block in row i and column j is: which element of the spread part
-// of the array, and which of the rest, in blocks.
+// position returns the place of the block in row i and column j: its index in the spread dimensions
+// of the array, and its index in the other dimensions, in blocks.
 func (c Config) position(i, j int) (spread, local int) {
 	return i%c.Down*c.Over + j%c.Over, i/c.Down*c.over() + j/c.Over
 }
 
-// owner is the rank that has a block, and slot the place of it among the rank's own.
+// owner returns the rank that has a block, and the block's place among the blocks of that rank.
 func (c Config) owner(i, j, ranks int) (rank, slot int) {
 	spread, local := c.position(i, j)
 	return spread % ranks, spread/ranks*c.down()*c.over() + local
 }
 
-// element is the one in row i and column j of the matrix: symmetric, random from -1 to 1,
-// and on the diagonal so large that the matrix is positive definite.
+// element returns the element in row i and column j of the matrix. Elements are symmetric and
+// random from -1 to 1; those on the diagonal are large enough to make the matrix positive definite.
 func (c Config) element(i, j int) float64 {
 	if i == j {
 		return float64(c.N)

@@ -17,8 +17,8 @@ const (
 	waiting
 )
 
-// Run factors the matrix on all ranks of w, which all call it. The report is rank 0's, as
-// is the factor if keep is set.
+// Run factors the matrix on all ranks of w, all of which must call it. Rank 0 gets the report and,
+// if keep is set, the factor.
 func Run(ctx context.Context, w *splitc.World, c Config, keep bool) (*report.Report, *Matrix, error) {
 	if err := c.Check(w.Procs()); err != nil {
 		return nil, nil, err
@@ -58,12 +58,12 @@ type share struct {
 	w      *splitc.World
 	timer  *report.Timer
 	matrix splitc.Array[block] // A[Down*Over]::[down*over]
-	panel  splitc.Array[block] // on each rank, for each of two columns: the diagonal block, and the others by owner
-	table  []*block            // the lower triangle by rows: this rank's blocks, and nil for others
+	panel  splitc.Array[block] // on each rank, for each of two columns: the diagonal block, then the other blocks by owner
+	table  []*block            // the lower triangle by rows: this rank's blocks, and nil for blocks of other ranks
 	known  []block             // this rank's panel
-	first  int                 // where the column begins, in the panel
-	place  []int               // of each row's block of the column, in the panel
-	ends   []int               // of each owner's blocks, in the panel
+	first  int                 // index in the panel at which the column begins
+	place  []int               // index in the panel of each row's block of the column
+	ends   []int               // index in the panel at which each owner's blocks end
 }
 
 func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err error) {
@@ -78,7 +78,7 @@ func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err err
 	}
 	s.known = s.panel.Local(w)
 	s.place, s.ends = make([]int, c.blocks()), make([]int, w.Procs())
-	clear(s.known) // which has the system find the memory before the clock starts
+	clear(s.known) // makes the system allocate the memory before the clock starts
 	mine := s.matrix.Local(w)
 	for i := range c.blocks() {
 		for j := range i + 1 {
@@ -93,12 +93,12 @@ func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err err
 	return s, nil
 }
 
-// own returns a block of the lower triangle if it is this rank's, else nil.
+// own returns a block of the lower triangle if this rank has it, and otherwise nil.
 func (s *share) own(i, j int) *block { return s.table[i*(i+1)/2+j] }
 
-// arrange gives the blocks of column k below the diagonal their places in the panel: those
-// of an owner in a row, so that they are one bulk store. Columns take turns with the halves
-// of the panel, so that one can come while the one before is in use.
+// arrange assigns places in the panel to the blocks of column k below the diagonal. Blocks of one
+// owner are contiguous, so that they are one bulk store. Columns use the two halves of the panel in
+// turn, so that one column can arrive while the previous one is in use.
 func (s *share) arrange(k int) {
 	s.first = k % 2 * s.blocks()
 	next := s.first + 1
@@ -113,8 +113,8 @@ func (s *share) arrange(k int) {
 	}
 }
 
-// step computes column k of blocks of the factor, and subtracts what it means for those
-// on the right.
+// step computes column k of the factor's blocks, and subtracts their products from the blocks to
+// the right.
 func (s *share) step(ctx context.Context, k int) error {
 	s.timer.Enter(diagonal)
 	n, me := s.blocks(), s.w.MyProc()
@@ -128,7 +128,7 @@ func (s *share) step(ctx context.Context, k int) error {
 			return err
 		}
 	}
-	if owner, _ := s.owner(k, k, len(s.ends)); s.count(owner) < n-k-1 { // others wait for that block
+	if owner, _ := s.owner(k, k, len(s.ends)); s.count(owner) < n-k-1 { // other ranks need the diagonal block
 		if err := s.sync(ctx); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (s *share) step(ctx context.Context, k int) error {
 	return s.subtract(k)
 }
 
-// subtract goes over this rank's blocks right of column k.
+// subtract updates this rank's blocks to the right of column k.
 func (s *share) subtract(k int) error {
 	s.timer.Enter(rest)
 	for i := k + 1; i < s.blocks(); i++ {
@@ -165,7 +165,7 @@ func (s *share) subtract(k int) error {
 	return nil
 }
 
-// count is how many blocks of the column, below the diagonal, a rank has.
+// count returns the number of blocks of the column, below the diagonal, that a rank has.
 func (s *share) count(rank int) int {
 	if rank == 0 {
 		return s.ends[0] - s.first - 1
@@ -173,7 +173,7 @@ func (s *share) count(rank int) int {
 	return s.ends[rank] - s.ends[rank-1]
 }
 
-// tell makes the panel's blocks lo to hi-1 known to the ranks that want them.
+// tell stores the panel's blocks lo to hi-1 to the ranks for which wants returns true.
 func (s *share) tell(ctx context.Context, lo, hi int, wants func(rank int) bool) error {
 	me, procs := s.w.MyProc(), s.w.Procs()
 	for i := 1; i < procs; i++ {
@@ -189,7 +189,7 @@ func (s *share) tell(ctx context.Context, lo, hi int, wants func(rank int) bool)
 	return nil
 }
 
-// sync waits until all stores of all ranks are complete, and their sources may be changed.
+// sync waits until all stores of all ranks are complete. Their sources may then be changed.
 func (s *share) sync(ctx context.Context) error {
 	s.timer.Enter(waiting)
 	if err := s.w.AllStoreSync(ctx); err != nil {
@@ -198,7 +198,7 @@ func (s *share) sync(ctx context.Context) error {
 	return s.w.Sync(ctx)
 }
 
-// gather returns the factor on rank 0, which reads it.
+// gather returns the factor on rank 0, which reads it from all ranks.
 func (s *share) gather(ctx context.Context) (m *Matrix, err error) {
 	if s.w.MyProc() == 0 {
 		c := s.Config

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Matrix is a lower triangle of blocks, row by row: row i has i+1 of them.
+// Matrix is a lower triangle of blocks, row by row: row i has i+1 blocks.
 type Matrix struct {
 	Config
 	blocks []block
@@ -25,9 +25,9 @@ func NewMatrix(c Config) *Matrix {
 
 func (m *Matrix) at(i, j int) *block { return &m.blocks[i*(i+1)/2+j] }
 
-// Factor replaces the matrix by its Cholesky factor, in one process. It goes from block to
-// block and does all the work on one at once, so that a block is written once. Each
-// element is the result of the same operations in the same order as in Run.
+// Factor replaces the matrix by its Cholesky factor, in one process. It finishes one block after
+// the other, so that each block is written once. Each element is the result of the same operations
+// in the same order as in Run.
 func (m *Matrix) Factor() error {
 	for i := range m.N / B {
 		for j := range i + 1 {
@@ -60,11 +60,11 @@ func (m *Matrix) Equal(o *Matrix) error {
 	return nil
 }
 
-// Tolerance is how far L·Lᵀ may be from the matrix, as Off says it.
+// Tolerance is the maximum result of Off for a correct factor.
 const Tolerance = 1e-14
 
-// Off returns how far the factor L is from being one: the largest element of A-L·Lᵀ,
-// relative to the largest of A, which is one of the diagonal.
+// Off returns the error of the factor L: the largest element of A-L·Lᵀ, relative to the largest
+// element of A, which is on the diagonal.
 func (m *Matrix) Off() float64 {
 	var off float64
 	for i := range m.N / B {

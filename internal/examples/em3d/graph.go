@@ -8,19 +8,19 @@ import (
 	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
-// Config is the graph, and how long to compute.
+// Config describes the graph and the number of steps.
 type Config struct {
-	Particles int     // nodes of each of the two fields that a rank has
-	Degree    int     // others that a node depends on
-	Remote    float64 // share of these that another rank has, 0 to 1, on average
+	Particles int     // number of nodes of each field on a rank
+	Degree    int     // number of nodes that a node depends on
+	Remote    float64 // average share of these on other ranks, 0 to 1
 	Steps     int
-	Single    bool // each value is a store of its own; else a rank's for another are one bulk store
+	Single    bool // one store for each value; otherwise one bulk store for each pair of ranks
 	Seed      uint64
 }
 
-// The paper's sizes and, where it is silent, what this program takes. The degree says how
-// much is computed for each value that is stored: with 20, as in other graphs of the
-// authors of Split-C, a processor of today is done before a message has travelled.
+// The paper's sizes, and this program's choices for sizes that the paper does not give. The degree
+// determines the computation for each stored value. With 20, as in other graphs by the authors of
+// Split-C, a present-day processor finishes before a message arrives.
 const (
 	DefaultParticles = 500
 	DefaultDegree    = 64
@@ -28,10 +28,10 @@ const (
 	DefaultSteps     = 500
 )
 
-// ErrConfig is wrapped by the errors of a configuration that is not possible.
+// ErrConfig is wrapped by the errors for an impossible configuration.
 var ErrConfig = errors.New("em3d: configuration")
 
-// Check returns an error if there can be no such graph.
+// Check returns an error if the graph is impossible.
 func (c Config) Check() error {
 	switch {
 	case c.Particles < 1 || c.Particles > 1<<20:
@@ -46,7 +46,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// size says in a report what was computed.
+// size returns the size of the graph for a report.
 func (c Config) size() string {
 	return fmt.Sprintf("%d particles a rank, degree %d, %.0f %% remote, %d steps", c.Particles, c.Degree, 100*c.Remote, c.Steps)
 }
@@ -58,15 +58,15 @@ const (
 	fields
 )
 
-// node is one of the field that another depends on.
+// node is a dependency: a node of the other field, and its weight.
 type node struct {
 	rank, index int
 	weight      float64
 }
 
-// edges returns what node index of a rank's field depends on, in the order in which it is
-// added up: what the rank has itself first. The weights are so small, and of both signs,
-// that the values stay of moderate size for thousands of steps. The memory of buf is used.
+// edges returns the dependencies of node index of a rank's field, in the order of addition: nodes
+// of the same rank first. The weights are small and have both signs, so that the values stay
+// moderate for thousands of steps. It uses the memory of buf.
 func (c Config) edges(ranks, field, rank, index int, buf []node) []node {
 	own, away := buf[:0], make([]node, 0, c.Degree)
 	for k := range c.Degree {
@@ -105,24 +105,24 @@ func (c Config) needs(ranks, field, rank int) [][]int32 {
 	return all
 }
 
-// adjacency says of each node of a field what it depends on: where that value is, and the
+// adjacency contains the dependencies of each node of a field: the index of each value, and its
 // weight.
 type adjacency struct {
-	start  []int32 // where each node's begin in the others, and where the last one's end
+	start  []int32 // index in the other slices at which each node's dependencies begin, and at which the last ones end
 	index  []int32
 	weight []float64
 }
 
 func newAdjacency() adjacency { return adjacency{start: []int32{0}} }
 
-// add appends one that the next node depends on; next ends the list of a node.
+// add appends a dependency of the current node; next ends the list of this node.
 func (a *adjacency) add(index int32, weight float64) {
 	a.index, a.weight = append(a.index, index), append(a.weight, weight)
 }
 
 func (a *adjacency) next() { a.start = append(a.start, int32(len(a.index))) }
 
-// relax moves values against the weighted sums of the others that they depend on.
+// relax subtracts from values the weighted sums of the others that they depend on.
 func (a *adjacency) relax(values, others []float64) {
 	start := a.start
 	for i := range values {
@@ -137,8 +137,8 @@ func (a *adjacency) relax(values, others []float64) {
 	}
 }
 
-// Serial computes the values of both fields after the last step in one process: those of
-// all ranks' nodes, in order.
+// Serial computes the values of both fields after the last step in one process. They are in the
+// order of ranks and nodes.
 func Serial(c Config, ranks int) [fields][]float64 {
 	return NewSystem(c, ranks).Run()
 }
@@ -171,8 +171,7 @@ func NewSystem(c Config, ranks int) *System {
 	return s
 }
 
-// Run computes all steps and returns the values of both fields: those of all ranks' nodes,
-// in order.
+// Run computes all steps and returns the values of both fields, in the order of ranks and nodes.
 func (s *System) Run() [fields][]float64 {
 	for range s.steps {
 		s.graph[electric].relax(s.values[electric], s.values[magnetic])

@@ -1,22 +1,22 @@
 package em3d
 
-// part is a rank's share of the graph. The values of a field that a rank knows are its
-// own nodes' and, behind them, copies of those of other ranks' nodes that its other field
-// depends on: those of rank 0 first, each rank's in the order of nodes.
+// part is a rank's share of the graph. For each field a rank has the values of its own nodes,
+// followed by copies of the other ranks' values that its other field depends on. The copies are in
+// the order of ranks, and within a rank in the order of nodes.
 type part struct {
 	Config
 	ranks, rank int
-	own, away   [fields]adjacency // of this rank's nodes: what it has itself, and what others have
-	copies      [fields]int       // how many there are of a field
-	send        [fields][]message // to other ranks, of a field
+	own, away   [fields]adjacency // the dependencies of this rank's nodes: on own values, and on copies
+	copies      [fields]int       // number of copies of a field
+	send        [fields][]message // messages to other ranks, by field
 }
 
-// message is what another rank has to know of a field.
+// message contains the values of a field that another rank needs.
 type message struct {
 	to    int
 	nodes []int32   // of this rank
-	place int       // among the values that the other rank knows: where the first goes
-	value []float64 // of the nodes, in order
+	place int       // index of the first value among the other rank's values
+	value []float64 // values of the nodes, in order
 }
 
 func newPart(c Config, ranks, rank int) *part {
@@ -30,8 +30,8 @@ func newPart(c Config, ranks, rank int) *part {
 	return p
 }
 
-// addNeeds notes which nodes of a field a rank depends on: where copies of them are if it
-// is this one, or else what to send it.
+// addNeeds records which nodes of a field a rank depends on. If it is this rank, addNeeds assigns
+// places to the copies; otherwise it adds a message to that rank.
 func (p *part) addNeeds(field, rank int, needs [][]int32) {
 	place := p.Particles
 	for owner, nodes := range needs {
@@ -49,9 +49,10 @@ func (p *part) addNeeds(field, rank int, needs [][]int32) {
 	}
 }
 
-// addGraph says where what this rank's nodes of a field depend on is.
+// addGraph records, for this rank's nodes of a field, the indices of the values that they depend
+// on.
 func (p *part) addGraph(field int, needs [][]int32) {
-	at := make([]map[int32]int32, p.ranks) // of each rank: from nodes to places
+	at := make([]map[int32]int32, p.ranks) // for each rank: the index of each node's copy
 	place := int32(p.Particles)
 	for owner, nodes := range needs {
 		if owner == p.rank {
@@ -87,18 +88,18 @@ func (p *part) fill(values []float64, field int) {
 	}
 }
 
-// pack takes the values that a message has to say from those of its field.
+// pack copies the values of a message from the values of its field.
 func (m *message) pack(values []float64) {
 	for i, n := range m.nodes {
 		m.value[i] = values[n]
 	}
 }
 
-// known is how many values of a field a rank knows.
+// known returns the number of values of a field that a rank has, including copies.
 func (p *part) known(field int) int { return p.Particles + p.copies[field] }
 
-// mutual reports whether there are two ranks, each of which needs values of either field
-// from the other. Both find the same.
+// mutual reports whether there are exactly two ranks, and each needs values of both fields from the
+// other. Both ranks get the same result.
 func (p *part) mutual() bool {
 	both := p.ranks == 2
 	for f := range fields {

@@ -15,8 +15,8 @@ const (
 	waiting
 )
 
-// Run computes all steps on all ranks of w, which all call it. The report is rank 0's, as
-// are the values of both fields, those of all ranks in order, if keep is set.
+// Run computes all steps on all ranks of w, all of which must call it. Rank 0 gets the report and,
+// if keep is set, the values of both fields of all ranks, in the order of ranks.
 func Run(ctx context.Context, w *splitc.World, c Config, keep bool) (rep *report.Report, values [fields][]float64, err error) {
 	if err := c.Check(); err != nil {
 		return nil, values, err
@@ -46,15 +46,15 @@ func Run(ctx context.Context, w *splitc.World, c Config, keep bool) (rep *report
 	return rep, values, nil
 }
 
-// run is a part in a Split-C program.
+// run is a rank's part of the computation in a Split-C program.
 type run struct {
 	*part
 	w      *splitc.World
 	timer  *report.Timer
-	arrays [fields]splitc.Array[float64] // what each rank knows of a field
-	values [fields][]float64             // this rank's part of them
-	paired bool                          // the ranks are two, and hear of each other in each half of a step
-	under  int                           // bytes of stores on their way here, where paired
+	arrays [fields]splitc.Array[float64] // the values of each field that a rank has, including copies
+	values [fields][]float64             // this rank's part of arrays
+	paired bool                          // there are two ranks, and each needs values of the other in each half of a step
+	under  int                           // bytes of stores in flight to this rank, if paired
 }
 
 func newRun(ctx context.Context, w *splitc.World, c Config) (*run, error) {
@@ -75,8 +75,7 @@ func newRun(ctx context.Context, w *splitc.World, c Config) (*run, error) {
 	return r, nil
 }
 
-// steps is what the clock measures, after the ranks have told each other the values
-// before the first step.
+// steps is the measured part of Run, after the ranks have exchanged the initial values.
 func (r *run) steps(ctx context.Context) error {
 	for f := range fields {
 		if err := r.store(ctx, f); err != nil {
@@ -100,8 +99,8 @@ func (r *run) steps(ctx context.Context) error {
 	return err
 }
 
-// step moves a field: by what this rank has itself while the stores of the other field
-// are under way, and by the rest when they have come.
+// step computes a field: first the contributions of this rank's own values, while the stores of the
+// other field are in flight, and then the contributions of the arrived copies.
 func (r *run) step(ctx context.Context, field int) error {
 	own, others := r.values[field][:r.Particles], r.values[fields-1-field]
 	r.timer.Enter(move)
@@ -110,7 +109,7 @@ func (r *run) step(ctx context.Context, field int) error {
 	if err := r.complete(ctx); err != nil {
 		return err
 	}
-	if err := r.w.Sync(ctx); err != nil { // what was packed may be changed
+	if err := r.w.Sync(ctx); err != nil { // from here on the packed values may be changed
 		return err
 	}
 	r.timer.Enter(move)
@@ -120,8 +119,8 @@ func (r *run) step(ctx context.Context, field int) error {
 	return r.store(ctx, field)
 }
 
-// complete waits for the stores of the other field to this rank, and, but for two ranks
-// that tell each other, for those of all ranks.
+// complete waits until the stores of the other field to this rank have arrived. Except in paired
+// mode, it also waits for the stores of all other ranks.
 func (r *run) complete(ctx context.Context) error {
 	if r.paired {
 		return r.w.StoreSync(ctx, r.under)
@@ -129,7 +128,7 @@ func (r *run) complete(ctx context.Context) error {
 	return r.w.AllStoreSync(ctx)
 }
 
-// store tells the other ranks the values of a field that they depend on.
+// store stores to the other ranks the values of a field that their nodes depend on.
 func (r *run) store(ctx context.Context, field int) error {
 	for i := range r.send[field] {
 		m := &r.send[field][i]

@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// Tolerance is how far a result may be from gonum's, relative to the largest value.
+// Tolerance is the permitted difference from gonum's result, relative to the largest value.
 const Tolerance = 1e-12
 
-// Compare returns how far the transformed cube is from what gonum's package fourier makes
-// of the same points: the largest difference, relative to the largest value.
+// Compare returns the largest difference between the transformed cube and the result of gonum's
+// package fourier for the same points, relative to the largest value.
 func (c Config) Compare(got []complex128) float64 {
 	want := c.Cube()
 	n := c.N
@@ -19,7 +19,7 @@ func (c Config) Compare(got []complex128) float64 {
 	for _, step := range []int{1, n, n * n} {
 		for start := range want {
 			if start/step%n != 0 {
-				continue // not the first of a line in this direction
+				continue // not the first point of a line in this direction
 			}
 			for i := range line {
 				line[i] = want[start+i*step]

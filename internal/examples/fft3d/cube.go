@@ -7,16 +7,16 @@ import (
 	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
-// Config is what is transformed.
+// Config describes the cube to transform.
 type Config struct {
 	N    int    // points along each edge of the cube, a power of two
-	Seed uint64 // of the values at the points
+	Seed uint64 // seed of the values at the points
 }
 
 // DefaultN is the edge of the cube of the paper.
 const DefaultN = 128
 
-// ErrConfig is wrapped by the errors of a configuration that is not possible.
+// ErrConfig is wrapped by the errors for an impossible configuration.
 var ErrConfig = errors.New("fft3d: configuration")
 
 // Check returns an error if ranks cannot share the work.
@@ -30,18 +30,18 @@ func (c Config) Check(ranks int) error {
 	return nil
 }
 
-// size says in a report what was transformed.
+// size returns the size of the cube for a report.
 func (c Config) size() string { return fmt.Sprintf("%d x %d x %d", c.N, c.N, c.N) }
 
-// value is what the cube holds at a point before the transform: real and imaginary part
-// lie in -1 to 1 and depend on the seed and the point only.
+// value returns the value of a point before the transform. Its real and imaginary part are between
+// -1 and 1, and depend only on the seed and the point.
 func value(seed uint64, point int) complex128 {
 	i := 2 * uint64(point)
 	return complex(2*spmd.Uniform(seed, i)-1, 2*spmd.Uniform(seed, i+1)-1)
 }
 
-// fill writes the untransformed planes with z in the span to a, which is indexed by
-// z-Lo, y and x, x fastest.
+// fill writes the untransformed planes whose z is in the span to a, which is indexed by z-Lo, y and
+// x; x varies fastest.
 func (c Config) fill(a []complex128, z spmd.Span) {
 	first := z.Lo * c.N * c.N
 	for i := range a {
@@ -49,7 +49,7 @@ func (c Config) fill(a []complex128, z spmd.Span) {
 	}
 }
 
-// worker has what the transforms of one rank need besides the data.
+// worker holds the plan and the scratch memory for the transforms of one rank.
 type worker struct {
 	*plan
 	plane, scratch []complex128
@@ -71,8 +71,8 @@ func (w *worker) planes(a []complex128) {
 	}
 }
 
-// lines transforms along z what has all z and rows of x for some y: a is indexed by z,
-// y and x, x fastest.
+// lines transforms a along z. a contains all z, some y and whole rows of x; it is indexed by z, y
+// and x, and x varies fastest.
 func (w *worker) lines(a []complex128) {
 	n := w.n
 	rows := len(a) / (n * n)
@@ -89,7 +89,7 @@ func (w *worker) lines(a []complex128) {
 	}
 }
 
-// Cube returns the untransformed cube, indexed by z, y and x, x fastest.
+// Cube returns the untransformed cube, indexed by z, y and x; x varies fastest.
 func (c Config) Cube() []complex128 {
 	a := make([]complex128, c.N*c.N*c.N)
 	c.fill(a, spmd.Span{Hi: c.N})

@@ -8,9 +8,9 @@ import (
 	"github.com/bobnet-go/bobnet/mplite"
 )
 
-// RunMPLite transforms a cube on all ranks of comm, which all call it, by messages in
-// place of stores: a plane's rows are a message. The report is rank 0's, as is the
-// transformed cube if keep is set.
+// RunMPLite transforms a cube on all ranks of comm, all of which must call it. It uses messages
+// instead of stores; a message contains a plane's rows for one rank. Rank 0 gets the report and, if
+// keep is set, the transformed cube.
 func RunMPLite(ctx context.Context, comm *mplite.Comm, c Config, keep bool) (*report.Report, []complex128, error) {
 	if err := c.Check(comm.Size()); err != nil {
 		return nil, nil, err
@@ -70,7 +70,8 @@ func (s *slab) receive(comm *mplite.Comm) (requests []mplite.Request, err error)
 	return requests, nil
 }
 
-// send starts the sends of a plane's rows, to the next rank first, and copies its own.
+// send starts the sends of a plane's rows, beginning with the rank after this one, and copies this
+// rank's own rows.
 func (s *slab) send(comm *mplite.Comm, t *report.Timer, z int, requests []mplite.Request) ([]mplite.Request, error) {
 	for i := range s.ranks {
 		to := (s.rank + i) % s.ranks

@@ -6,7 +6,7 @@ import (
 	"math/cmplx"
 )
 
-// plan has the factors of transforms of one length, a power of two.
+// plan holds the factors for transforms of one length, which is a power of two.
 type plan struct {
 	n       int
 	factors [][]complex128 // for each pass by four: w, w², w³ for each p, w = exp(-2πi p/n)
@@ -25,12 +25,12 @@ func newPlan(n int) *plan {
 	return pl
 }
 
-// transform replaces m interleaved vectors by their discrete Fourier transforms: element
-// i of vector j is x[i*m+j]. The scratch memory is at least as long as x.
+// transform replaces m interleaved vectors by their discrete Fourier transforms: element i of
+// vector j is x[i*m+j]. scratch must be at least as long as x.
 //
-// It is Stockham's algorithm by passes of four: each pass goes from one array to the
-// other and leaves the elements in the order that the next one needs, so that nothing
-// is ever reordered, and an inner loop runs over neighbours.
+// It is Stockham's algorithm in passes of radix four. Each pass reads one array, writes the other,
+// and leaves the elements in the order that the next pass needs. So no pass reorders elements, and
+// the inner loop accesses neighbouring elements.
 func (pl *plan) transform(x, scratch []complex128, m int) {
 	from, to := x, scratch[:len(x)]
 	n, s := pl.n, m
@@ -52,7 +52,7 @@ func (pl *plan) transform(x, scratch []complex128, m int) {
 	}
 }
 
-// pass4 makes sums of four in each of s interleaved vectors.
+// pass4 is a pass of radix four over s interleaved vectors.
 func pass4(to, from, factors []complex128, s int) {
 	quarter := len(from) / 4
 	for p := range len(factors) / 3 {
@@ -70,7 +70,7 @@ func pass4(to, from, factors []complex128, s int) {
 	}
 }
 
-// butterflies are those without factors.
+// butterflies computes the butterflies whose factors are 1.
 func butterflies(y0, y1, y2, y3, a, b, c, d []complex128) {
 	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
 	y0, y1, y2, y3 = y0[:len(a)], y1[:len(a)], y2[:len(a)], y3[:len(a)]
@@ -83,7 +83,7 @@ func butterflies(y0, y1, y2, y3, a, b, c, d []complex128) {
 	}
 }
 
-// twiddled are those whose results are multiplied by factors.
+// twiddled computes the butterflies whose results are multiplied by factors.
 func twiddled(y0, y1, y2, y3, a, b, c, d []complex128, w1, w2, w3 complex128) {
 	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
 	y0, y1, y2, y3 = y0[:len(a)], y1[:len(a)], y2[:len(a)], y3[:len(a)]
@@ -96,12 +96,14 @@ func twiddled(y0, y1, y2, y3, a, b, c, d []complex128, w1, w2, w3 complex128) {
 	}
 }
 
-// times is the product of two numbers that are finite: Go's own looks for infinities.
+// times returns the product of two finite numbers. Go's own multiplication also checks for
+// infinities.
 func times(a, b complex128) complex128 {
 	return complex(real(a)*real(b)-imag(a)*imag(b), real(a)*imag(b)+imag(a)*real(b))
 }
 
-// firstPass is pass4 of a single vector, whose inner loop would have one step.
+// firstPass is pass4 for a single vector, for which the inner loop of pass4 would have only one
+// iteration.
 func firstPass(to, from, factors []complex128) {
 	n := len(from) / 4
 	a, b, c, d := from[:n], from[n:2*n], from[2*n:3*n], from[3*n:4*n]
@@ -116,7 +118,7 @@ func firstPass(to, from, factors []complex128) {
 	}
 }
 
-// pass2 is the last pass where the length is no power of four.
+// pass2 is the last pass if the length is not a power of four.
 func pass2(to, from []complex128) {
 	h := len(from) / 2
 	a, b := from[:h], from[h:2*h]

@@ -18,9 +18,8 @@ func newTimer() *report.Timer {
 		report.Phase{Name: "transposition", Waits: true}, report.Phase{Name: "lines"})
 }
 
-// slab is a rank's part of the work: the planes that it has before the transposition,
-// indexed by z-z.Lo, y and x, and the rows that it has afterwards, indexed by z, y-y.Lo
-// and x; x is fastest.
+// slab is a rank's part of the work: its planes before the transposition, indexed by z-z.Lo, y and
+// x, and its rows afterwards, indexed by z, y-y.Lo and x. The index x varies fastest.
 type slab struct {
 	Config
 	*worker
@@ -46,11 +45,11 @@ func (s *slab) rows(z int, y spmd.Span) []complex128 {
 	return s.before[at : at+y.Len()*s.N]
 }
 
-// place is where the rows of plane z begin in the memory of a rank that has them
-// afterwards.
+// place returns the index at which the rows of plane z begin in the memory of the rank that has
+// them after the transposition.
 func place(n, z int, y spmd.Span) int { return z * y.Len() * n }
 
-// assemble puts the rows that a rank has afterwards into the whole cube.
+// assemble copies a rank's rows after the transposition into the whole cube.
 func (c Config) assemble(cube, rows []complex128, y spmd.Span) {
 	row := y.Len() * c.N
 	for z := range c.N {
@@ -58,5 +57,5 @@ func (c Config) assemble(cube, rows []complex128, y spmd.Span) {
 	}
 }
 
-// most is the largest number of points that a rank has.
+// most returns the largest number of points of a rank.
 func (c Config) most(ranks int) int { return (c.N + ranks - 1) / ranks * c.N * c.N }

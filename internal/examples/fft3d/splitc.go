@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/splitc"
 )
 
-// Run transforms a cube on all ranks of w, which all call it. The report is rank 0's, as
-// is the transformed cube if keep is set.
+// Run transforms a cube on all ranks of w, all of which must call it. Rank 0 gets the report and,
+// if keep is set, the transformed cube.
 func Run(ctx context.Context, w *splitc.World, c Config, keep bool) (*report.Report, []complex128, error) {
 	if err := c.Check(w.Procs()); err != nil {
 		return nil, nil, err
@@ -19,7 +19,7 @@ func Run(ctx context.Context, w *splitc.World, c Config, keep bool) (*report.Rep
 		return nil, nil, err
 	}
 	s := newSlab(c, w.Procs(), w.MyProc(), rows.Local(w))
-	clear(s.after) // which has the system find the memory before the clock starts
+	clear(s.after) // makes the system allocate the memory before the clock starts
 	if err := w.Barrier(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -40,7 +40,7 @@ func Run(ctx context.Context, w *splitc.World, c Config, keep bool) (*report.Rep
 	return rep, cube, splitc.AllSpreadFree(ctx, w, rows)
 }
 
-// transform is what the clock measures.
+// transform is the measured part of Run.
 func (s *slab) transform(ctx context.Context, w *splitc.World, t *report.Timer, rows splitc.Array[complex128]) error {
 	for z := s.z.Lo; z < s.z.Hi; z++ {
 		t.Enter(planes)
@@ -58,7 +58,7 @@ func (s *slab) transform(ctx context.Context, w *splitc.World, t *report.Timer, 
 	t.Enter(lines)
 	s.lines(s.after)
 	t.Enter(transpose)
-	if err := w.Sync(ctx); err != nil { // the planes may be changed
+	if err := w.Sync(ctx); err != nil { // from here on the planes may be changed
 		return err
 	}
 	err := w.Barrier(ctx)
@@ -66,8 +66,8 @@ func (s *slab) transform(ctx context.Context, w *splitc.World, t *report.Timer, 
 	return err
 }
 
-// store stores a plane's rows to the ranks that go on with them, to the next one first,
-// and copies its own.
+// store stores a plane's rows to the ranks that transform them next, beginning with the rank after
+// this one, and copies this rank's own rows.
 func (s *slab) store(ctx context.Context, w *splitc.World, t *report.Timer, rows splitc.Array[complex128], z int) error {
 	for i := range s.ranks {
 		to := (s.rank + i) % s.ranks
@@ -85,7 +85,7 @@ func (s *slab) store(ctx context.Context, w *splitc.World, t *report.Timer, rows
 	return nil
 }
 
-// gather returns the whole cube on rank 0, which reads it.
+// gather returns the whole cube on rank 0, which reads it from all ranks.
 func (s *slab) gather(ctx context.Context, w *splitc.World, rows splitc.Array[complex128]) (cube []complex128, err error) {
 	if s.rank == 0 {
 		cube = make([]complex128, s.N*s.N*s.N)

@@ -7,25 +7,24 @@ type span struct{ lo, hi int }
 
 func (s span) len() int { return s.hi - s.lo }
 
-// divide gives part i of n cells cut into parts whose lengths differ by at
-// most one.
+// divide returns part i of n cells. The lengths of the parts differ by at most one.
 func divide(n, parts, i int) span {
 	return span{n * i / parts, n * (i + 1) / parts}
 }
 
-// block is one rank's part of a plate, with a halo of one cell on each side:
-// cell (0, 0) of the block lies at now[stride+1].
+// block is one rank's part of a plate, with a halo of one cell on each side. Cell (0, 0) of the
+// block is now[stride+1].
 type block struct {
 	cols, rows    span // of the plate
 	width, height int  // of the plate
-	stride        int  // cells in a row, halo included
+	stride        int  // number of cells in a row, including the halo
 	now, next     []float64
 	sources       []source
 }
 
 // source is a cell that stays at one temperature.
 type source struct {
-	index int // in now and next
+	index int // index of the cell in now and next
 	heat  float64
 }
 
@@ -43,8 +42,8 @@ func newBlock(width, height, across, down, col, row int) (*block, error) {
 	return b, nil
 }
 
-// load takes the block's own cells, row by row, and finds its sources: those
-// at least as hot as limit.
+// load sets the block's own cells, row by row, and finds its sources: cells whose temperature is at
+// least limit.
 func (b *block) load(cells []float64, limit float64) {
 	b.sources = b.sources[:0]
 	w := b.cols.len()
@@ -120,7 +119,7 @@ func (b *block) compute(cols, rows span, rate float64) {
 	}
 }
 
-// finish holds the sources and makes next the present.
+// finish restores the temperature of the sources, and makes next the current plate.
 func (b *block) finish() {
 	for _, s := range b.sources {
 		b.next[s.index] = s.heat

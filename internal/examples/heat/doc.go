@@ -1,10 +1,9 @@
-// Package heat solves the two-dimensional heat equation on a rectangular
-// plate, alone (Serial) or divided among the ranks of a communicator (Run).
-// Both give the same bits.
+// Package heat solves the two-dimensional heat equation on a rectangular plate: in one process
+// (Serial), or divided among the ranks of a communicator (Run). Both give the same bits.
 //
-// The plate starts as a picture: the brighter a pixel, the hotter its cell.
-// White cells are sources and stay as hot as they are; the rim of the plate is
-// held at its temperature too. Everything else follows its four neighbours:
+// The plate starts as a picture: the brighter a pixel, the hotter its cell. White cells are
+// sources, which keep their temperature. The rim of the plate keeps its temperature, too. The
+// temperature of each other cell depends on its four neighbours:
 //
 //	t'(x, y) = t + rate · (up + down + left + right − 4t)
 //
@@ -19,8 +18,7 @@
 //  3. compute the cells that need no halo while the messages travel,
 //  4. wait, and compute the edge.
 //
-// Every cell is computed by the same expression in the same order whoever owns
-// it, and the one operation that a compiler may fuse is kept apart by a
-// conversion. So the result does not depend on the number of ranks, and a test
-// compares bit for bit.
+// Every cell is computed by the same expression in the same order, whichever rank owns it. A
+// conversion prevents the compiler from fusing the only operations that it could fuse. So the
+// result does not depend on the number of ranks, and a test compares it bit for bit.
 package heat

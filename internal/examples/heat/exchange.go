@@ -6,7 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/mplite"
 )
 
-// Tags say which way an edge travels.
+// The tags of messages: the direction in which an edge is sent.
 const (
 	tagUp = iota
 	tagDown

@@ -7,9 +7,9 @@ import (
 	"image/color"
 )
 
-// Grid is a plate of cells, row by row: the cell in column x of row y is
-// Cells[y*Width+x]. Temperatures that come from a picture lie in 0..1. A Grid
-// is plain data; whoever writes to it sees to its own locking.
+// Grid is a plate of cells, row by row: the cell in column x of row y is Cells[y*Width+x].
+// Temperatures from a picture are in 0..1. A Grid is plain data: goroutines that share it must do
+// their own locking.
 type Grid struct {
 	Width, Height int
 	Cells         []float64
@@ -34,8 +34,8 @@ func FromImage(m image.Image) *Grid {
 	return g
 }
 
-// Equal reports whether g and other have the same size and the same bits in
-// every cell, and if not, names the first difference.
+// Equal returns nil if g and other have the same size and the same bits in every cell. Otherwise
+// the error names the first difference.
 func (g *Grid) Equal(other *Grid) error {
 	if g.Width != other.Width || g.Height != other.Height {
 		return fmt.Errorf("heat: one plate is %dx%d, the other %dx%d", g.Width, g.Height, other.Width, other.Height)
@@ -75,8 +75,7 @@ func (g *Grid) mean() float64 {
 	return total / float64(len(g.Cells))
 }
 
-// ErrConfig is wrapped by the errors of Run and Serial about what they were
-// asked to do.
+// ErrConfig is wrapped by the errors of Run and Serial for an impossible configuration.
 var ErrConfig = errors.New("heat: impossible configuration")
 
 // Defaults of Config.
@@ -86,31 +85,31 @@ const (
 	DefaultSource = 1.0
 )
 
-// Config says what to compute. The zero Config is the default picture and the
-// default constants.
+// Config describes the computation. The zero Config means the default picture and the default
+// constants.
 type Config struct {
 	// Initial is the plate at step 0; nil means Default(). Run reads it on
 	// rank 0 only.
 	Initial *Grid
-	// Steps is how many steps to compute; 0 means DefaultSteps.
+	// Steps is the number of steps; 0 means DefaultSteps.
 	Steps int
 	// Rate is diffusivity · Δt / h², stable up to 0.25; 0 means DefaultRate.
 	Rate float64
-	// Source is the temperature from which a cell is a source, held at its
-	// initial temperature; 0 means DefaultSource. Anything above 1 makes a
-	// plate from a picture have none.
+	// Source is the minimum temperature of sources, which are cells that keep their initial
+	// temperature; 0 means DefaultSource. With a value above 1 a plate from a picture has no
+	// sources.
 	Source float64
-	// Progress, if not nil, is called on rank 0, about Reports times a run, on
-	// the goroutine that computes.
+	// Progress, if not nil, is called on rank 0 about Reports times in a run, on the goroutine that
+	// computes.
 	Progress func(Progress)
-	// Reports is how often Progress is called; 0 means 20.
+	// Reports is the approximate number of calls of Progress; 0 means 20.
 	Reports int
 }
 
-// Progress is what a run says about itself on the way.
+// Progress is the state of a run.
 type Progress struct {
 	Step, Steps int
-	Mean        float64 // temperature, over the whole plate
+	Mean        float64 // mean temperature of the whole plate
 }
 
 func (c Config) withDefaults() Config {
@@ -141,5 +140,5 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// reportEvery returns after how many steps each report is due.
+// reportEvery returns the number of steps between two reports.
 func (c *Config) reportEvery() int { return max(1, c.Steps/c.Reports) }

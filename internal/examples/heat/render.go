@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// inferno holds points along the colour map of that name: dark to bright
-// without a step, the same order in grey, told apart by all eyes.
+// inferno contains points of the colour map of that name. Its brightness increases steadily, so its
+// order is the same in grey and for any kind of colour vision.
 var inferno = [...][3]float64{
 	{0, 0, 4}, {27, 12, 65}, {74, 12, 107}, {120, 28, 109}, {165, 44, 96},
 	{207, 68, 70}, {237, 105, 37}, {251, 155, 6}, {247, 209, 61}, {252, 255, 164},
 }
 
-// isotherms is how many lines of equal temperature a picture shows.
+// isotherms is the number of lines of equal temperature in a picture.
 const isotherms = 24
 
 // Render draws the plate: the coldest cell black, the hottest pale yellow, and
@@ -34,8 +34,8 @@ func (g *Grid) Render() *image.RGBA {
 	return m
 }
 
-// tone spreads both ends of the range: the cold one, where most of a plate is,
-// and the hot one, around the sources.
+// tone increases the contrast at both ends of the range: at the cold end, which covers most of a
+// plate, and at the hot end around the sources.
 func tone(t float64) float64 { return (math.Sqrt(t) + t*t*t) / 2 }
 
 func (g *Grid) limits() (low, high float64) {
@@ -46,8 +46,8 @@ func (g *Grid) limits() (low, high float64) {
 	return low, high
 }
 
-// line returns how much of the pixel a line of equal temperature covers, 0..1.
-// Distance from the line in pixels is difference of tone by its slope.
+// line returns the share of the pixel, 0..1, that a line of equal temperature covers. The distance
+// from the line in pixels is the difference of tone divided by the slope of tone.
 func (g *Grid) line(x, y int, low, scale float64) float64 {
 	at := func(x, y int) float64 {
 		x, y = min(max(x, 0), g.Width-1), min(max(y, 0), g.Height-1)
@@ -56,7 +56,7 @@ func (g *Grid) line(x, y int, low, scale float64) float64 {
 	slope := math.Hypot(at(x+1, y)-at(x-1, y), at(x, y+1)-at(x, y-1)) / 2
 	level := at(x, y)
 	if slope == 0 || slope > 0.5 {
-		return 0 // flat ground, or so steep that lines would merge
+		return 0 // a flat area, or one so steep that lines would merge
 	}
 	distance := math.Abs(level-math.Round(level)) / slope
 	return min(max(1.1-distance, 0), 1) * (1 - slope/0.5)

@@ -11,19 +11,19 @@ import (
 
 // Result is what Run returns.
 type Result struct {
-	Grid         *Grid         // the plate after the last step; on rank 0, else nil
-	Across, Down int           // blocks that the plate was cut into
-	Elapsed      time.Duration // for the steps alone, on this rank
-	Waited       time.Duration // of that, for the neighbours' edges after the inner cells were done
+	Grid         *Grid         // the plate after the last step on rank 0; nil on other ranks
+	Across, Down int           // number of blocks of the plate in each direction
+	Elapsed      time.Duration // time of the steps on this rank
+	Waited       time.Duration // part of Elapsed: waiting for the neighbours' edges after the inner cells were computed
 }
 
-// ErrNoPlate is what Run returns on the other ranks when rank 0 has no plate
-// or a configuration that is not possible; rank 0's own error says more.
+// ErrNoPlate is the error of Run on the other ranks if rank 0 has no plate or an impossible
+// configuration. The error on rank 0 gives the details.
 var ErrNoPlate = errors.New("heat: rank 0 could not start")
 
-// Run computes cfg.Steps steps on all ranks of comm, which must all call it.
-// The configuration of rank 0 counts; the others may pass a zero one. An error
-// that is about communication wraps mplite's and so names a rank that died.
+// Run computes cfg.Steps steps on all ranks of comm, all of which must call it. It uses the
+// configuration of rank 0; other ranks may pass a zero Config. An error of communication wraps the
+// error of mplite, which names a dead rank.
 func Run(ctx context.Context, comm *mplite.Comm, cfg Config) (Result, error) {
 	job, first, err := agree(ctx, comm, cfg)
 	if err != nil {
@@ -56,7 +56,7 @@ func Run(ctx context.Context, comm *mplite.Comm, cfg Config) (Result, error) {
 	return res, err
 }
 
-// job is what all ranks have to know of the configuration.
+// job is the part of the configuration that all ranks need.
 type job struct {
 	Config
 	width, height int
@@ -67,7 +67,7 @@ type job struct {
 func agree(ctx context.Context, comm *mplite.Comm, cfg Config) (job, *Grid, error) {
 	var first *Grid
 	var cause error
-	said := make([]float64, 6) // zeros if rank 0 cannot start
+	said := make([]float64, 6) // all zero if rank 0 cannot start
 	if comm.Rank() == 0 {
 		cfg = cfg.withDefaults()
 		if cause = cfg.validate(); cause == nil {
@@ -106,7 +106,7 @@ func newSolver(ctx context.Context, comm *mplite.Comm, j job) (*solver, error) {
 	if err := mplite.DimsCreate(comm.Size(), dims); err != nil {
 		return nil, err
 	}
-	if j.height < j.width { // the first of dims is the greater; cut the longer side oftener
+	if j.height < j.width { // dims[0] is the larger one: divide the longer side into more parts
 		dims[0], dims[1] = dims[1], dims[0]
 	}
 	cart, err := comm.CartCreate(ctx, dims, []bool{false, false})
@@ -125,7 +125,7 @@ func newSolver(ctx context.Context, comm *mplite.Comm, j job) (*solver, error) {
 	return s, err
 }
 
-// spans returns which columns and rows a rank has.
+// spans returns the columns and rows of a rank.
 func (s *solver) spans(rank int) (cols, rows span, err error) {
 	at, err := s.cart.Coords(rank)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *solver) step(ctx context.Context) (time.Duration, error) {
 	return waited, nil
 }
 
-// report tells rank 0 how warm the plate is.
+// report sends the mean temperature to rank 0.
 func (s *solver) report(ctx context.Context, step int, progress func(Progress)) error {
 	total := []float64{0}
 	if err := mplite.Reduce(ctx, s.cart.Comm, []float64{s.block.sum()}, total, mplite.Sum[float64](), 0); err != nil {
@@ -176,8 +176,8 @@ func (s *solver) scatter(ctx context.Context, first *Grid) error {
 	return nil
 }
 
-// layout returns how many cells each rank has and, if there is a plate, the
-// cells in the order of ranks.
+// layout returns the number of cells of each rank and, if plate is not nil, the cells in the order
+// of ranks.
 func (s *solver) layout(plate *Grid) (counts []int, all []float64, err error) {
 	for rank := range s.cart.Size() {
 		cols, rows, err := s.spans(rank)

@@ -16,8 +16,8 @@ func relax(next, up, row, down []float64, rate float64) {
 	}
 }
 
-// Serial computes what Run computes, on one plate that nobody divided: no
-// blocks, no halo, no messages. It is the check on Run.
+// Serial computes the result of Run on one undivided plate, without blocks, halos and messages. It
+// is the reference for checking Run.
 func Serial(cfg Config) (*Grid, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -1,5 +1,5 @@
-// Package place tells an example that needs no package with ranks which process of how many
-// it is.
+// Package place finds the rank of a process and the number of processes, for examples that need no
+// package with ranks.
 package place
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/bobnet-go/bobnet/job"
 )
 
-// Place is which process of a job this is.
+// Place is the place of a process in its job.
 type Place struct {
 	Rank, Size int
-	Name       string // of the job, for names on the segment; never empty
+	Name       string // name of the job, for names on the segment; never empty
 }
 
-// ErrAlone is why a process has no place: no launcher started it, and BOBNET_RANK is not set.
+// ErrAlone means that a process has no place: no launcher started it, and BOBNET_RANK is not set.
 var ErrAlone = errors.New("no launcher started this process")
 
 // Find returns the process's place in its job, as the launcher that started it gives it

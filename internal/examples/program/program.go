@@ -1,4 +1,4 @@
-// Package program has what the main functions of the examples share: help, flags,
+// Package program contains the code that the main functions of the examples share: help, flags,
 // interrupts, and the place among the ranks.
 package program
 
@@ -24,15 +24,16 @@ var Stdout = userfile.Keep(os.Stdout)
 
 // About describes an example to its user.
 type About struct {
-	Name  string // of the directory and the program
-	Does  string // one or two sentences
-	Ranks int    // in the line that starts it; 0 for a program that needs no bobnet lab
+	Name  string // name of the directory and of the program
+	Does  string // description, one or two sentences
+	Ranks int    // number of ranks in the command that starts it; 0 for a program that needs no bobnet lab
 	Args  string // in that line
 }
 
-// Main parses the flags, calls check, if there is one, which reports flags that do not fit, and calls run with a
-// context that ends at an interrupt. An error ends the process with exit code 1, a wrong flag
-// with 2. With -help it prints what the example does and the line that starts it.
+// Main parses the flags, calls check, if it is not nil, to reject inconsistent flags, and calls run
+// with a context that ends at an interrupt. An error ends the process with exit code 1, and an
+// invalid flag with 2. With -help Main prints the description of the example and the command that
+// starts it.
 func (a About) Main(check func() error, run func(ctx context.Context) error) {
 	log.SetFlags(0)
 	log.SetPrefix(a.Name + ": ")
@@ -50,7 +51,7 @@ func (a About) Main(check func() error, run func(ctx context.Context) error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends a run that does not look at ctx
+	context.AfterFunc(ctx, stop) // a second interrupt ends a run that ignores ctx
 	if err := cmp.Or(run(ctx), Stdout.Err()); err != nil {
 		log.Fatal(err)
 	}
@@ -67,9 +68,9 @@ func (a About) refuse(err error) {
 	os.Exit(2)
 }
 
-// Find returns this process's place among the ranks. It fails at once if there are fewer than
-// least ranks, or if neither a launcher nor BOBNET_RANK says which of several ranks this is, and
-// names the line that starts enough.
+// Find returns this process's place among the ranks. It fails at once if there are fewer than least
+// ranks, or if several ranks are needed and neither a launcher nor BOBNET_RANK sets the rank. The
+// error contains a command that starts enough ranks.
 func (a About) Find(least int) (place.Place, error) {
 	at, err := place.Find(least)
 	if errors.Is(err, place.ErrAlone) || err == nil && at.Size < least {
@@ -82,8 +83,9 @@ func (a About) Find(least int) (place.Place, error) {
 	return at, err
 }
 
-// line returns the line that starts the example as so many ranks, in the way in which this
-// process was started: by "go run", which builds into a temporary directory, or by its path.
+// line returns the command that starts the example with the given number of ranks. It has the form
+// in which this process was started: "go run", which builds into a temporary directory, or the
+// program's path.
 func (a About) line(program string, ranks int) string {
 	bobnet := "bobnet"
 	if strings.Contains(program, string(filepath.Separator)+"go-build") {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// triangle has one corner, the ways from it to the others, and the normals of the surface
-// that it stands for at the three.
+// triangle consists of one corner, the vectors from it to the other two corners, and the normals of
+// the smooth surface at the three corners.
 type triangle struct {
 	a, ab, ac vector
 	normals   [3]vector
 }
 
-// ray is looked along from a point; far is the distance beyond which nothing counts, in
-// lengths of the direction.
+// ray is a ray of sight from a point. far is the maximum distance, in multiples of the direction's
+// length.
 type ray struct {
 	from, along vector
-	inverse     vector // of the direction's coordinates
+	inverse     vector // reciprocals of the direction's coordinates
 	far         float64
 }
 
@@ -24,8 +24,8 @@ func newRay(from, along vector, far float64) ray {
 	return ray{from, along, vector{1 / along.x, 1 / along.y, 1 / along.z}, far}
 }
 
-// meet returns the distance to a triangle, or +Inf, and how far the place is towards the
-// second and the third corner. It is the method of Möller and Trumbore.
+// meet returns the distance to a triangle, or +Inf, and the barycentric coordinates of the
+// intersection for the second and the third corner. It uses the method of Möller and Trumbore.
 func (t *triangle) meet(r *ray) (distance, u, v float64) {
 	p := r.along.cross(t.ac)
 	det := t.ab.dot(p)
@@ -49,33 +49,33 @@ func (t *triangle) meet(r *ray) (distance, u, v float64) {
 	return math.Inf(1), 0, 0
 }
 
-// closest is how near something may be; what is nearer is the surface that a ray starts
-// from.
+// closest is the minimum distance of an intersection: a nearer one is on the surface from which the
+// ray starts.
 const closest = 1e-6
 
-// box is a node of the hierarchy: all that is below it lies between two corners. An inner
-// node has two others, the first right behind it; a leaf has triangles.
+// box is a node of the hierarchy. All triangles below it are between its two corners. An inner node
+// has two children, the first of which follows it directly; a leaf has triangles.
 type box struct {
 	low, high vector
-	at        int32 // the second of the two nodes, or the first triangle
+	at        int32 // index of the second child, or of the first triangle
 	triangles int32 // 0 for an inner node
-	axis      int32 // along which the two nodes lie in a row
+	axis      int32 // the axis along which the two children are ordered
 }
 
 // hierarchy is a tree of boxes around triangles.
 type hierarchy struct {
 	boxes []box
-	mesh  []triangle // those of a leaf in a row
+	mesh  []triangle // the triangles of a leaf are contiguous
 }
 
-// deepest is more than the depth of any hierarchy: each cut leaves an eighth on either
-// side, and no mesh has more triangles than int32 can count.
+// deepest exceeds the depth of every hierarchy: each cut leaves at least an eighth of the triangles
+// on each side, and the number of triangles fits into an int32.
 const deepest = 160
 
-// leaf is the most triangles that a box may hold without being divided.
+// leaf is the maximum number of triangles in a box that is not divided.
 const leaf = 4
 
-// newHierarchy divides the mesh, whose order it changes.
+// newHierarchy builds the hierarchy of the mesh, and changes the order of its triangles.
 func newHierarchy(mesh []triangle) *hierarchy {
 	h := &hierarchy{mesh: mesh}
 	if len(mesh) > 0 {
@@ -84,7 +84,7 @@ func newHierarchy(mesh []triangle) *hierarchy {
 	return h
 }
 
-// bounds returns the corners around some triangles, and around their middles.
+// bounds returns the bounding box of some triangles, and that of their centres.
 func (h *hierarchy) bounds(lo, hi int) (low, high, first, last vector) {
 	inf := math.Inf(1)
 	low, high = vector{inf, inf, inf}, vector{-inf, -inf, -inf}
@@ -102,7 +102,7 @@ func (h *hierarchy) bounds(lo, hi int) (low, high, first, last vector) {
 
 func (t *triangle) middle() vector { return t.a.plus(t.ab.plus(t.ac).times(1.0 / 3)) }
 
-// divide makes the boxes around triangles lo to hi-1.
+// divide creates the boxes of triangles lo to hi-1.
 func (h *hierarchy) divide(lo, hi int) {
 	low, high, first, last := h.bounds(lo, hi)
 	here := len(h.boxes)
@@ -119,7 +119,7 @@ func (h *hierarchy) divide(lo, hi int) {
 		axis = 2
 	}
 	if size.axis(axis) == 0 {
-		return // all in one place: a long leaf
+		return // all centres are at the same point: a long leaf
 	}
 	slices.SortStableFunc(h.mesh[lo:hi], func(a, b triangle) int {
 		switch x, y := a.middle().axis(axis), b.middle().axis(axis); {
@@ -136,8 +136,8 @@ func (h *hierarchy) divide(lo, hi int) {
 	h.divide(mid, hi)
 }
 
-// cut returns where to divide sorted triangles: where the sum over both parts of surface
-// times number, which is what a ray pays for on average, is least.
+// cut returns the index at which to divide sorted triangles. It minimizes the average cost of a
+// ray: the sum, over both parts, of the surface times the number of triangles.
 func (h *hierarchy) cut(lo, hi int) int {
 	const ways = 16
 	best, where := math.Inf(1), (lo+hi)/2
@@ -212,7 +212,7 @@ func (h *hierarchy) meet(r ray, any bool) (found hit, ok bool) {
 		if !b.enters(&r) {
 			continue
 		}
-		if b.triangles == 0 { // the nearer of the two is entered first
+		if b.triangles == 0 { // enter the nearer child first
 			near, far := at+1, b.at
 			if negative[b.axis] {
 				near, far = far, near

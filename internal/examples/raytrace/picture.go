@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
-// Config is the picture.
+// Config describes the picture.
 type Config struct {
 	Width, Height int // pixels
 	Side          int // a pixel is the mean of Side x Side samples
@@ -19,7 +19,7 @@ type Config struct {
 	Seed          uint64
 }
 
-// Defaults: the paper names the teapot and no size.
+// Defaults. The paper names the teapot but gives no size.
 const (
 	DefaultWidth  = 480
 	DefaultHeight = 360
@@ -28,10 +28,10 @@ const (
 	DefaultTile   = 16
 )
 
-// ErrConfig is wrapped by the errors of a configuration that is not possible.
+// ErrConfig is wrapped by the errors for an impossible configuration.
 var ErrConfig = errors.New("raytrace: configuration")
 
-// Check returns an error if there can be no such picture.
+// Check returns an error if the picture is impossible.
 func (c Config) Check() error {
 	switch {
 	case c.Width < 1 || c.Height < 1 || c.Width > 1<<13 || c.Height > 1<<13:
@@ -46,7 +46,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// size says in a report what was drawn.
+// size returns the size of the picture for a report.
 func (c Config) size() string {
 	return fmt.Sprintf("%d x %d pixels, %d samples each, %d triangles", c.Width, c.Height, c.Side*c.Side, 2*32*c.Grid*c.Grid)
 }
@@ -57,7 +57,7 @@ type Picture struct {
 	Pixels        []byte
 }
 
-// Tracer draws parts of a picture. Any number may draw the same one.
+// Tracer draws parts of a picture. Any number of Tracers may draw the same picture.
 type Tracer struct {
 	Config
 	*scene
@@ -66,12 +66,12 @@ type Tracer struct {
 // NewTracer builds the scene.
 func NewTracer(c Config) *Tracer { return &Tracer{c, newScene(c.Width, c.Height, c.Grid)} }
 
-// tiles is how many tiles the picture has.
+// tiles returns the number of tiles of the picture.
 func (c Config) tiles() int { return c.across() * ((c.Height + c.Tile - 1) / c.Tile) }
 
 func (c Config) across() int { return (c.Width + c.Tile - 1) / c.Tile }
 
-// tile returns where a tile is.
+// tile returns the rectangle of a tile.
 func (c Config) tile(i int) image.Rectangle {
 	x, y := i%c.across()*c.Tile, i/c.across()*c.Tile
 	return image.Rect(x, y, min(x+c.Tile, c.Width), min(y+c.Tile, c.Height))
@@ -95,8 +95,8 @@ func (t *Tracer) Serial() *Picture {
 	return p
 }
 
-// shown is how much light becomes a byte of a picture in sRGB: bright light is compressed
-// as film does.
+// shown converts an amount of light to a byte of an sRGB picture. It compresses bright light, as
+// film does.
 func shown(v float64) byte {
 	v *= 0.85
 	v = v * (2.51*v + 0.03) / (v*(2.43*v+0.59) + 0.14)

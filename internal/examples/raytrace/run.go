@@ -15,8 +15,8 @@ const (
 	waiting
 )
 
-// Run draws the picture on all ranks of w, which all call it. The report and the picture
-// are rank 0's.
+// Run draws the picture on all ranks of w, all of which must call it. Rank 0 gets the report and
+// the picture.
 func Run(ctx context.Context, w *splitc.World, c Config) (*report.Report, *Picture, error) {
 	if err := c.Check(); err != nil {
 		return nil, nil, err
@@ -48,9 +48,9 @@ type painter struct {
 	*Tracer
 	w       *splitc.World
 	timer   *report.Timer
-	picture splitc.Array[byte]  // the one at rank 0 is used
-	next    splitc.Array[int64] // at rank 0: the tile that nobody has taken
-	tiles   int64               // that this rank has drawn
+	picture splitc.Array[byte]  // the picture; only the copy at rank 0 is used
+	next    splitc.Array[int64] // at rank 0: the next tile that no rank has taken
+	tiles   int64               // number of tiles that this rank has drawn
 }
 
 func (p *painter) allocate(ctx context.Context) (err error) {
@@ -61,7 +61,7 @@ func (p *painter) allocate(ctx context.Context) (err error) {
 	return err
 }
 
-// draw takes tiles until there are none, and waits until all have come to rank 0.
+// draw draws tiles until none is left, and waits until all tiles have arrived at rank 0.
 func (p *painter) draw(ctx context.Context) error {
 	if err := p.w.Barrier(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (p *painter) draw(ctx context.Context) error {
 	buf := make([]byte, 3*p.Tile*p.Tile)
 	for {
 		p.timer.Enter(asking)
-		if err := p.w.Sync(ctx); err != nil { // the last tile may be changed
+		if err := p.w.Sync(ctx); err != nil { // from here on the buffer of the last tile may be changed
 			return err
 		}
 		i, err := splitc.FetchAdd(ctx, p.w, p.next.On(0), 1)

@@ -2,10 +2,10 @@ package raytrace
 
 import "math"
 
-// scene is what there is to see: a teapot on a floor without end, under a large lamp.
+// scene is a teapot on an infinite floor, under a large lamp.
 type scene struct {
 	*hierarchy
-	eye, corner vector // where the camera is; the direction to the picture's upper left
+	eye, corner vector // the camera's position; the direction to the picture's upper left corner
 	right, down vector // along the picture's edges, for its whole width and height
 	lamp        lamp
 	low, high   vector // around the teapot
@@ -26,8 +26,8 @@ func newLamp(middle, towards vector, width, height, power float64) lamp {
 	return lamp{middle.minus(u.plus(v).times(0.5)), u, v, n, width * height, vector{1, 0.95, 0.86}.times(power)}
 }
 
-// newScene returns the scene for a picture of this shape, with a teapot of so many
-// quadrilaterals along each side of a patch.
+// newScene returns the scene for a picture of the given shape. Each side of a patch of the teapot
+// has grid quadrilaterals.
 func newScene(width, height, grid int) *scene {
 	s := &scene{hierarchy: newHierarchy(teapot(grid)), eye: vector{2.9, -8.6, 4.3}}
 	target := vector{0.28, 0, 1.28}
@@ -44,7 +44,7 @@ func newScene(width, height, grid int) *scene {
 	return s
 }
 
-// sky is what comes from where nothing is: paler towards the horizon.
+// sky returns the light of the sky from a direction: paler towards the horizon.
 func sky(along vector) vector {
 	f := math.Sqrt(max(0, along.z))
 	return vector{0.93, 0.90, 0.86}.mix(vector{0.45, 0.56, 0.72}, f)
@@ -65,13 +65,13 @@ func (l *lamp) meets(p, d vector, far float64) bool {
 	return u >= 0 && u <= 1 && v >= 0 && v <= 1
 }
 
-// place is a point of a surface, as it is seen.
+// place is a visible point of a surface.
 type place struct {
 	at     vector
-	normal vector  // of the smooth surface, on the viewer's side
-	flat   vector  // of the triangle, on the viewer's side
-	colour vector  // what it reflects in all directions
-	gloss  float64 // what it reflects as a mirror, looked at straight on
+	normal vector  // normal of the smooth surface, on the viewer's side
+	flat   vector  // normal of the triangle, on the viewer's side
+	colour vector  // diffuse reflectance
+	gloss  float64 // specular reflectance at normal incidence
 	far    float64 // distance to the viewer
 	glazed bool
 }
@@ -83,7 +83,7 @@ var (
 	dark  = vector{0.17, 0.115, 0.10}
 )
 
-// find returns what a ray from p along d meets first, if anything does.
+// find returns the first surface that a ray from p along d meets, if there is one before far.
 func (s *scene) find(p, d vector, far float64) (place, bool) {
 	r := newRay(p, d, far)
 	h, ok := s.meet(r, false)
@@ -109,7 +109,7 @@ func (s *scene) find(p, d vector, far float64) (place, bool) {
 	return place{at: p.plus(d.times(h.distance)), normal: n, flat: flat, colour: glaze, gloss: 0.06, far: h.distance, glazed: true}, true
 }
 
-// floor is a place on the floor, which is a chequerboard that fades with the distance.
+// floor returns a place on the floor, a chequerboard that fades with the distance.
 func (s *scene) floor(at vector, far float64) place {
 	const size = 1.35
 	x, y := math.Floor((at.x+0.35)/size), math.Floor((at.y+0.2)/size)

@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/examples/spmd"
 )
 
-// sampler gives the samples of a pixel their numbers. What it gives depends on the pixel
-// alone, so that it does not matter which rank computes it.
+// sampler generates the random numbers for the samples of a pixel. They depend only on the pixel,
+// and not on the rank that computes it.
 type sampler struct {
 	seed  uint64
 	side  int // samples along each side of the grid that a pixel is divided into
@@ -15,13 +15,13 @@ type sampler struct {
 	next  uint64
 }
 
-// pair returns a point of the unit square. Those of a pixel's samples for the same
-// purpose lie one in each cell of a grid, in an order of the pixel's own.
+// pair returns a point of the unit square. For each purpose the points of a pixel's samples are in
+// different cells of a grid, in an order that depends on the pixel.
 func (s *sampler) pair() (x, y float64) {
 	s.next++
 	n := s.side * s.side
 	cell := s.index
-	if s.next > 1 { // the first purpose is the place in the pixel
+	if s.next > 1 { // the first purpose is the position in the pixel
 		cell = shuffle(cell, n, spmd.Bits(s.seed, s.next<<16|0xffff))
 	}
 	jitter := spmd.Bits(s.seed, s.next<<16|uint64(s.index))
@@ -30,7 +30,7 @@ func (s *sampler) pair() (x, y float64) {
 	return x, y
 }
 
-// shuffle is a permutation of 0 to n-1 that depends on a seed.
+// shuffle returns element i of a permutation of 0 to n-1 that depends on a seed.
 func shuffle(i, n int, seed uint64) int {
 	mask := uint64(1)
 	for mask < uint64(n) {
@@ -57,15 +57,15 @@ func (s *scene) pixel(x, y, width, height, side int, seed uint64) vector {
 		dx, dy := sm.pair()
 		d := s.corner.plus(s.right.times((float64(x) + dx) / float64(width))).plus(s.down.times((float64(y) + dy) / float64(height))).unit()
 		c := s.look(s.eye, d, &sm, 0)
-		sum = sum.plus(vector{min(c.x, 4), min(c.y, 4), min(c.z, 4)}) // no single bright sample outweighs the rest
+		sum = sum.plus(vector{min(c.x, 4), min(c.y, 4), min(c.z, 4)}) // limits the weight of a single bright sample
 	}
 	return sum.times(1 / float64(side*side))
 }
 
-// mirrors is how often light is followed from mirror to mirror.
+// mirrors is the maximum number of mirror reflections that are followed.
 const mirrors = 3
 
-// look returns the light that comes to p from direction d.
+// look returns the light that arrives at p from direction d.
 func (s *scene) look(p, d vector, sm *sampler, bounce int) vector {
 	at, ok := s.find(p, d, math.Inf(1))
 	if bounce > 0 && s.lamp.meets(p, d, orInf(at.far, ok)) {
@@ -80,7 +80,7 @@ func (s *scene) look(p, d vector, sm *sampler, bounce int) vector {
 		if away.dot(at.flat) > 0 {
 			share := at.gloss + (1-at.gloss)*math.Pow(1-min(1, max(0, -d.dot(at.normal))), 5)
 			if !at.glazed {
-				share = min(share, 0.35) // the floor is not polished
+				share = min(share, 0.35) // the floor is less reflective
 			}
 			if share > 0.005*float64(1+bounce) {
 				c = c.times(1 - share).plus(s.look(s.off(&at), away.unit(), sm, bounce+1).times(share))
@@ -100,10 +100,10 @@ func orInf(far float64, ok bool) float64 {
 	return math.Inf(1)
 }
 
-// off is the place, a little above its surface.
+// off returns a point slightly above the surface at a place.
 func (s *scene) off(at *place) vector { return at.at.plus(at.flat.times(1e-5)) }
 
-// direct is the light from the lamp: from one point of it, another for each sample.
+// direct returns the light from one random point of the lamp.
 func (s *scene) direct(at *place, sm *sampler) vector {
 	u, v := sm.pair()
 	l := &s.lamp
@@ -120,14 +120,14 @@ func (s *scene) direct(at *place, sm *sampler) vector {
 	return l.colour.times(facing * shining * l.area / (math.Pi * far * far))
 }
 
-// between reports whether the teapot stands between p and what is so far along d.
+// between reports whether the teapot is between p and the point at distance far along d.
 func (s *scene) between(p, d vector, far float64) bool {
 	_, yes := s.meet(newRay(p, d, far), true)
 	return yes
 }
 
-// ambient is the light from all around: from one direction, those near the normal being
-// likelier, another for each sample. In mirrors it is the mean without a look around.
+// ambient returns the light of the surroundings from one random direction; directions near the
+// normal are more likely. For reflected rays it returns an average instead.
 func (s *scene) ambient(at *place, sm *sampler, bounce int) vector {
 	const strength = 0.52
 	if bounce > 0 {
@@ -143,7 +143,7 @@ func (s *scene) ambient(at *place, sm *sampler, bounce int) vector {
 	if _, met := s.meet(newRay(s.off(at), d, math.Inf(1)), false); met {
 		return glaze.times(0.25 * strength)
 	}
-	if d.z < 0 { // light that the floor sends back
+	if d.z < 0 { // light that the floor reflects
 		return light.mix(dark, 0.5).times(0.55 * strength)
 	}
 	return sky(d).times(strength)

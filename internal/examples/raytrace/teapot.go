@@ -1,11 +1,11 @@
 package raytrace
 
-// The Utah teapot: the one that Martin Newell measured and drew in 1975, as bicubic Bezier
-// patches. It stands on z = 0; spout and handle lie along x. It is symmetric, so what is
-// here is a part of it; patches says how the rest follows.
+// The Utah teapot, which Martin Newell measured and drew in 1975, as bicubic Bezier patches. It
+// stands on z = 0; spout and handle are along x. It is symmetric, so this file contains only a part
+// of it; patches derives the rest.
 
-// profiles are curves of the body, by radius and height: a quarter turn of each is a
-// patch, and four of these go around.
+// profiles contains curves of the body, by radius and height. A quarter turn of a curve is a patch,
+// and four such patches form a ring.
 var profiles = [][4][2]float64{
 	{{1.4, 2.4}, {1.3375, 2.53125}, {1.4375, 2.53125}, {1.5, 2.4}}, // rim
 	{{1.5, 2.4}, {1.75, 1.875}, {2, 1.35}, {2, 0.9}},               // body, above
@@ -15,16 +15,16 @@ var profiles = [][4][2]float64{
 	{{0, 0}, {1.425, 0}, {1.5, 0.075}, {1.5, 0.15}},                // bottom
 }
 
-// quarter is how far the inner control points of a quarter turn are from its ends, in
-// radii: 0.56 is Newell's.
+// quarter is the distance of the inner control points of a quarter turn from its ends, in radii:
+// Newell's value is 0.56.
 const quarter = 0.56
 
 // rib is a row of control points across spout or handle: from one edge in the plane y = 0
 // out to y = -side and back to the other edge.
 type rib struct{ x0, z0, side, x1, z1 float64 }
 
-// tubes are the halves of spout and handle on one side of y = 0; the other is the mirror
-// image.
+// tubes contains the halves of spout and handle on one side of y = 0; the other halves are mirror
+// images.
 var tubes = [][4]rib{
 	{{-1.6, 2.025, 0.3, -1.5, 2.25}, {-2.3, 2.025, 0.3, -2.5, 2.25}, {-2.7, 2.025, 0.3, -3, 2.25}, {-2.7, 1.8, 0.3, -3, 1.8}},      // handle, above
 	{{-2.7, 1.8, 0.3, -3, 1.8}, {-2.7, 1.575, 0.3, -3, 1.35}, {-2.5, 1.125, 0.3, -2.65, 0.9375}, {-2, 0.9, 0.3, -1.9, 0.6}},        // handle, below
@@ -35,7 +35,7 @@ var tubes = [][4]rib{
 // patch is a bicubic Bezier surface over 4 x 4 control points.
 type patch [4][4]vector
 
-// patches returns all 32 of the teapot.
+// patches returns all 32 patches of the teapot.
 func patches() (all []patch) {
 	for _, profile := range profiles {
 		for turn := range 4 {
@@ -90,8 +90,8 @@ func (p *patch) at(u, v float64) (point, normal vector) {
 	return point, pu.cross(pv)
 }
 
-// corner returns the point at u and v and the unit normal there. Where an edge of the
-// patch is a single point, as at the top of the knob, the normal is that of a place nearby.
+// corner returns the point at u and v and the unit normal there. If an edge of the patch is a
+// single point, as at the top of the knob, corner returns the normal at a nearby point.
 func (p *patch) corner(u, v float64) (point, normal vector) {
 	point, normal = p.at(u, v)
 	for step := 1e-4; normal.length() < 1e-6 && step < 0.1; step *= 2 {

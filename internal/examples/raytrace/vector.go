@@ -29,7 +29,7 @@ func (a vector) most(b vector) vector {
 	return vector{max(a.x, b.x), max(a.y, b.y), max(a.z, b.z)}
 }
 
-// axis is a coordinate by number.
+// axis returns a coordinate by its number.
 func (a vector) axis(i int) float64 {
 	switch i {
 	case 0:

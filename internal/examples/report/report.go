@@ -1,5 +1,5 @@
-// Package report says what a run of a parallel application took: time by phases,
-// traffic, speed-up, as lines for people or one line of JSON.
+// Package report prints the measurements of a run of a parallel application: time by phase, traffic
+// and speed-up, as text or as one line of JSON.
 package report
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Count is how many operations there were and how many bytes they moved.
+// Count is a number of operations and of the bytes that they moved.
 type Count struct {
 	Operations int64 `json:"operations"`
 	Bytes      int64 `json:"bytes"`
@@ -26,46 +26,46 @@ func (c *Count) Add(bytes int) {
 	c.Bytes += int64(bytes)
 }
 
-// Traffic is what ranks asked of each other. A message-passing program has stores only:
-// its messages.
+// Traffic counts the requests between ranks. In a message-passing program messages count as stores,
+// and there are no others.
 type Traffic struct {
 	Get   Count `json:"get"`
 	Put   Count `json:"put"`
 	Store Count `json:"store"`
 }
 
-// Time is what a phase took, in seconds.
+// Time is the duration of a phase, in seconds.
 type Time struct {
 	Phase string  `json:"phase"`
 	Waits bool    `json:"waits"`
 	Mean  float64 `json:"mean_seconds"` // over the ranks
-	Max   float64 `json:"max_seconds"`  // of the rank that was longest in it
+	Max   float64 `json:"max_seconds"`  // of the rank with the longest time
 }
 
 // Report is a run of an application. The JSON names are its format for other programs.
 type Report struct {
 	App        string             `json:"app"`
 	Size       string             `json:"size"`
-	Layer      string             `json:"layer"` // what carried the data
+	Layer      string             `json:"layer"` // the communication layer
 	Ranks      int                `json:"ranks"`
 	Processors int                `json:"processors"`
 	Crowded    bool               `json:"crowded"` // more ranks than processors of this host
-	Seconds    float64            `json:"seconds"` // of the slowest rank, without start and end
+	Seconds    float64            `json:"seconds"` // time of the slowest rank, without start and end
 	Compute    float64            `json:"compute_seconds"`
-	Wait       float64            `json:"wait_seconds"` // means over the ranks, these two
+	Wait       float64            `json:"wait_seconds"` // Compute and Wait are averages over the ranks
 	Times      []Time             `json:"phases"`
-	Traffic    Traffic            `json:"traffic"` // of all ranks together
+	Traffic    Traffic            `json:"traffic"` // sum over all ranks
 	Facts      map[string]float64 `json:"facts,omitempty"`
 	Serial     float64            `json:"serial_seconds,omitempty"`
 	SpeedUp    float64            `json:"speed_up,omitempty"`
-	Checked    string             `json:"checked,omitempty"` // what the result was compared with, and is as it must be
+	Checked    string             `json:"checked,omitempty"` // what the result was compared with; empty: not compared
 }
 
-// EnvProcessors says on how many processors the ranks run, when each of them is bound to one
-// and sees no other (bobnet lab --bind, bobnet run --bind).
+// EnvProcessors is the variable with the number of processors of all ranks, if each rank is bound
+// to one processor and sees no other (bobnet lab --bind, bobnet run --bind).
 const EnvProcessors = "BOBNET_PROCESSORS"
 
-// New returns the report of a run whose times are not known so far.
+// New returns a report without times.
 func New(app, size, layer string, ranks int) *Report {
 	n := runtime.NumCPU()
 	if bound, err := strconv.Atoi(os.Getenv(EnvProcessors)); err == nil {
@@ -74,8 +74,8 @@ func New(app, size, layer string, ranks int) *Report {
 	return &Report{App: app, Size: size, Layer: layer, Ranks: ranks, Processors: n, Crowded: ranks > n}
 }
 
-// Fill takes the times and the traffic of all ranks: the element-wise sum and maximum of
-// their Timer.Values. The timer, any rank's, tells what the values mean.
+// Fill sets the times and the traffic from sum and longest, the element-wise sum and maximum of the
+// Timer.Values of all ranks. t is the timer of any rank, and gives the meaning of the values.
 func (r *Report) Fill(t *Timer, sum, longest []float64) {
 	r.Seconds = longest[0]
 	r.Compute, r.Wait, r.Times = 0, 0, nil
@@ -94,7 +94,7 @@ func (r *Report) Fill(t *Timer, sum, longest []float64) {
 	}
 }
 
-// Fact notes a figure that only this application has.
+// Fact adds a figure that only this application has.
 func (r *Report) Fact(name string, value float64) {
 	if r.Facts == nil {
 		r.Facts = map[string]float64{}
@@ -102,7 +102,7 @@ func (r *Report) Fact(name string, value float64) {
 	r.Facts[name] = value
 }
 
-// Against notes what one process alone took for the same work.
+// Against sets the time that one process alone needed for the same work.
 func (r *Report) Against(serial time.Duration) {
 	r.Serial = serial.Seconds()
 	if r.Seconds > 0 {
@@ -113,7 +113,7 @@ func (r *Report) Against(serial time.Duration) {
 // JSON writes the report as one line.
 func (r *Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// Text writes the report for people.
+// Text writes the report as text.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	ranks := "ranks"
@@ -156,7 +156,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// seconds writes a time with four digits that count.
+// seconds formats a time with four significant digits.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

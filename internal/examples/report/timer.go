@@ -2,8 +2,8 @@ package report
 
 import "time"
 
-// Phase is a part of a run that is timed by itself. A rank that has nothing to do until
-// others have is in a phase that waits; in all others it computes.
+// Phase is a part of a run that is timed separately. In a phase that waits, a rank waits for other
+// ranks; in all other phases it computes.
 type Phase struct {
 	Name  string
 	Waits bool
@@ -13,25 +13,25 @@ type Phase struct {
 type Timer struct {
 	phases  []Phase
 	spent   []time.Duration
-	current int // phase that runs, or -1
+	current int // the current phase, or -1
 	since   time.Time
-	Traffic Traffic // what the rank has asked of others; whoever ends the run fills it in
+	Traffic Traffic // the rank's requests to other ranks; filled in at the end of the run
 }
 
-// NewTimer returns a Timer of these phases, which are numbered in this order. It stands
-// still until Enter.
+// NewTimer returns a Timer of phases, which are numbered in this order. The time starts with the
+// first Enter.
 func NewTimer(phases ...Phase) *Timer {
 	return &Timer{phases: phases, spent: make([]time.Duration, len(phases)), current: -1}
 }
 
-// Enter ends the phase that runs, if one does, and begins the given one.
+// Enter ends the current phase, if there is one, and begins another one.
 func (t *Timer) Enter(phase int) {
 	now := time.Now()
 	t.end(now)
 	t.current, t.since = phase, now
 }
 
-// Stop ends the phase that runs.
+// Stop ends the current phase.
 func (t *Timer) Stop() {
 	t.end(time.Now())
 	t.current = -1
@@ -43,7 +43,7 @@ func (t *Timer) end(now time.Time) {
 	}
 }
 
-// Elapsed is the time of all phases together.
+// Elapsed returns the time of all phases together.
 func (t *Timer) Elapsed() (sum time.Duration) {
 	for _, d := range t.spent {
 		sum += d

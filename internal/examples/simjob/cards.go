@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// Cards joins so many cards of an emulated Myrinet by a switch.
+// Cards connects n cards of an emulated Myrinet to a switch.
 func Cards(t *testing.T, w *sim.World, n int) (all []*lanai.Card) {
 	t.Helper()
 	f, err := myrinet.New(w, myrinet.Options{Ports: 16})

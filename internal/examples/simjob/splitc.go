@@ -42,8 +42,8 @@ func RunSplitC(t *testing.T, opts sim.Options, layer string, procs int, body fun
 	}
 }
 
-// Layers calls test for each layer of Split-C and some numbers of processes; short tests,
-// for three processes over each layer, and fewer over one of them.
+// Layers calls test for each layer of Split-C with several numbers of processes. In short tests
+// these are three processes over each layer, and fewer processes over one layer.
 func Layers(t *testing.T, test func(t *testing.T, layer string, procs int)) {
 	for i, layer := range splitc.Layers() {
 		sizes := []int{1, 2, 3, 5}

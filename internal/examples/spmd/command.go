@@ -15,11 +15,11 @@ import (
 	"github.com/bobnet-go/bobnet/splitc"
 )
 
-// Command is an application as a command: the flags that all have, and this process's
-// place among the ranks. One of World and Comm is set.
+// Command is the command of an application: the flags that all applications have, and this
+// process's place among the ranks. Either World or Comm is set.
 type Command struct {
 	Check  bool // compare the result
-	Serial bool // run on one process, too
+	Serial bool // also run on one process
 	World  *splitc.World
 	Comm   *mplite.Comm
 
@@ -32,22 +32,22 @@ type Command struct {
 	cleanups  []func()
 }
 
-// Flags defines the flags that all applications have. Those with a twin over MPLite have
-// -mplite.
+// Flags defines the flags that all applications have. If twin is set, the application also runs
+// over MPLite, and has the flag -mplite.
 func Flags(twin bool) *Command {
 	c := &Command{addr: program.MetricsFlag()}
-	flag.BoolVar(&c.Check, "check", false, "compare the result with what it must be; rank 0 does, alone, after the run")
-	flag.BoolVar(&c.Serial, "serial", false, "run on one process as well, afterwards, and report the speed-up")
+	flag.BoolVar(&c.Check, "check", false, "compare the result with the correct one on rank 0 after the run")
+	flag.BoolVar(&c.Serial, "serial", false, "afterwards also run on one process, and report the speed-up")
 	flag.BoolVar(&c.json, "json", false, "report by one line of JSON")
 	flag.BoolVar(&c.card, "card", false, "use the interface as the end of a cable of an emulated Myrinet, too, and have its card carry the active messages; layers am and shm")
 	if twin {
-		flag.BoolVar(&c.mplite, "mplite", false, "run the twin of the program, which passes messages by MPLite")
+		flag.BoolVar(&c.mplite, "mplite", false, "run the variant of the program that sends messages over MPLite")
 	}
 	return c
 }
 
-// Main parses the flags, calls check, which reports flags that do not fit, starts the rank, and
-// calls run, which computes, calls End, and reports. An error ends the process.
+// Main parses the flags, calls check, which rejects inconsistent flags, starts the rank, and calls
+// run, which computes, calls End, and prints the report. An error ends the process.
 func (c *Command) Main(about program.About, check func() error, run func(ctx context.Context) error) {
 	about.Main(func() error {
 		if c.card && c.mplite {
@@ -69,7 +69,8 @@ func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) 
 	return c.work(ctx, run)
 }
 
-// work shows what the rank does, and calls run. If that fails, the other ranks learn why.
+// work makes the rank observable by metrics, and calls run. If run fails, the other ranks get the
+// cause.
 func (c *Command) work(ctx context.Context, run func(ctx context.Context) error) error {
 	stop, err := c.collector.Instrument(*c.addr)
 	if err == nil {
@@ -106,7 +107,7 @@ func (c *Command) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// config returns what is not in the environment: the card, with -card.
+// config returns the configuration that is not in the environment: the card, with -card.
 func (c *Command) config(ctx context.Context) (*splitc.Config, error) {
 	if !c.card {
 		return nil, nil
@@ -128,10 +129,10 @@ func (c *Command) Rank() int {
 	return c.World.MyProc()
 }
 
-// End ends this process's part in the job. It is over then for the other ranks, and rank 0
-// may go on alone.
+// End ends this process's membership in the job. The other ranks then end, and rank 0 may continue
+// alone.
 func (c *Command) End(ctx context.Context) error {
-	defer signal.Reset(os.Interrupt) // nobody waits for this one any more: it may just end
+	defer signal.Reset(os.Interrupt) // no rank waits for this one any more, so an interrupt may end it at once
 	if c.Comm != nil {
 		return c.Comm.Finalize(ctx)
 	}

@@ -1,13 +1,12 @@
-// Package spmd has what the applications that run one program on all ranks have in
-// common: shares of the work, numbers that come out the same on every rank, and the
-// command around it all.
+// Package spmd contains the code that applications with one program on all ranks share: the
+// division of work, random numbers that are the same on every rank, and the command-line interface.
 package spmd
 
 // Span is a half-open range.
 type Span struct{ Lo, Hi int }
 
-// Len is how many there are.
+// Len returns the number of elements in the span.
 func (s Span) Len() int { return s.Hi - s.Lo }
 
-// Share is the range that a rank has of n things in a row. Shares differ by one at most.
+// Share returns a rank's range of n elements. The sizes of the ranges differ by at most one.
 func Share(n, ranks, rank int) Span { return Span{n * rank / ranks, n * (rank + 1) / ranks} }
