@@ -70,12 +70,18 @@ type Driver struct {
 	Err            error // why the driver could not be queried; the other fields are then zero
 	GRO            bool  // generic receive offload
 	UDPSegments    bool  // the card segments datagrams
-	TCPSegments    bool  // the interface takes TCP segments longer than the MTU over IPv6; if not, the kernel cuts them
+	Cuts           Cut   // of long frames, by the interface or by one below it
 	Coalesces      bool  // the card can delay receive interrupts
 	CoalesceMicros int   // maximum delay of an interrupt in microseconds
 	AdaptiveRx     bool  // the card adapts the delay
 	RxRing         int   // size of the card's receive queue in frames; 0: unknown
 	RxRingMax      int   // maximum size
+}
+
+// Cut describes which interface of a host cuts the long frames that leave.
+type Cut struct {
+	By   string // the interface; "" if none does
+	Card bool   // it is a card; otherwise the kernel cuts them, because segmentation offload is off there
 }
 
 // Host is the machine as this process sees it.
@@ -155,7 +161,8 @@ func askDriver(name string) (d Driver) {
 	if err != nil {
 		return Driver{Name: d.Name, Err: err}
 	}
-	d.GRO, d.UDPSegments, d.TCPSegments = features["rx-gro"], features["tx-udp-segmentation"], features["tx-tcp6-segmentation"]
+	d.GRO, d.UDPSegments = features["rx-gro"], features["tx-udp-segmentation"]
+	d.Cuts = findCut(tool, name)
 	if c, err := tool.GetCoalesce(name); err == nil {
 		d.Coalesces, d.CoalesceMicros = true, int(max(c.RxCoalesceUsecs, c.RxCoalesceUsecsHigh))
 		d.AdaptiveRx = c.UseAdaptiveRxCoalesce != 0
@@ -164,6 +171,36 @@ func askDriver(name string) (d Driver) {
 		d.RxRing, d.RxRingMax = int(r.RxPending), int(r.RxMaxPending)
 	}
 	return d
+}
+
+// maxStack is the number of interfaces on top of each other that findCut examines.
+const maxStack = 8
+
+// findCut returns which interface cuts the long frames that leave through an interface. A VLAN or a macvlan
+// passes frames to the interface below it.
+func findCut(tool *ethtool.Ethtool, name string) Cut {
+	for range maxStack {
+		driver, _ := tool.DriverName(name)
+		features, err := tool.Features(name)
+		switch {
+		case err != nil:
+			return Cut{}
+		case !iface.Virtual(driver):
+			return Cut{name, true}
+		case !features["tx-tcp6-segmentation"]:
+			return Cut{name, false}
+		}
+		link, err := netlink.LinkByName(name)
+		if err != nil || link.Type() != "macvlan" && link.Type() != "vlan" || link.Attrs().NetNsID >= 0 { // then the one below is in another namespace
+			return Cut{}
+		}
+		below, err := netlink.LinkByIndex(link.Attrs().ParentIndex)
+		if err != nil {
+			return Cut{}
+		}
+		name = below.Attrs().Name
+	}
+	return Cut{}
 }
 
 // countTraffic returns the counters of a NIC and its interface. Without an interface, or without

@@ -453,16 +453,21 @@ func judgeOffloads(d *Driver, name string) Finding {
 
 // judgeLong reports whether the interface itself carries long frames whole.
 func judgeLong(f *Facts, d *Driver, name string) Finding {
+	const joined = "receivers join the segments: this costs more processor time than whole frames, and less than frames of the MTU"
 	found := Finding{Check: "long frames"}
 	switch {
 	case !iface.Virtual(d.Name):
 		found.Found, found.Means = "none: the card would cut them", "long messages use frames of the MTU"
 	case f.Agent.Path != "" && !f.Agent.None && f.Agent.Err == nil && !f.Rights.NetRaw:
 		found.Found, found.Means = "none through the agent's sockets, unless the agent runs with --unguarded", "long messages use frames of the MTU"
-	case !d.TCPSegments:
+	case d.Cuts.Card:
+		found.Found, found.Means = "cut by the card "+d.Cuts.By+", on which "+name+" is", joined
+	case d.Cuts.By != "":
 		found.Level, found.Found = Note, "cut by the kernel, because segmentation offload is off"
-		found.Means = "receivers join the segments: this costs more processor time than whole frames, and less than frames of the MTU"
-		found.Fix = "sudo ethtool -K " + name + " tso on gso on"
+		if d.Cuts.By != name {
+			found.Found += " on " + d.Cuts.By
+		}
+		found.Means, found.Fix = joined, "sudo ethtool -K "+d.Cuts.By+" tso on gso on"
 	default:
 		found.Found = "leave whole; bobnet doctor --hosts shows which paths carry them"
 	}

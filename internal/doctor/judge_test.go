@@ -124,7 +124,13 @@ var judgements = []struct {
 	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
 	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},
 	{"long frames by a card", func(*Facts) {}, OK, "long frames", "frames of the MTU"},
-	{"long frames cut by the kernel", func(f *Facts) { f.Interfaces.Driver.Name = "veth" }, Note, "long frames", "ethtool -K eth0 tso on"},
+	{"long frames cut by the kernel", func(f *Facts) { f.Interfaces.Driver.Name, f.Interfaces.Driver.Cuts = "veth", Cut{By: "eth0"} }, Note, "long frames", "ethtool -K eth0 tso on"},
+	{"long frames cut below a VLAN", func(f *Facts) {
+		f.Interfaces.Driver.Name, f.Interfaces.Driver.Cuts = "802.1Q VLAN Support", Cut{By: "eth1"}
+	}, Note, "long frames", "ethtool -K eth1 tso on"},
+	{"long frames cut by the card below", func(f *Facts) {
+		f.Interfaces.Driver.Name, f.Interfaces.Driver.Cuts = "macvlan", Cut{By: "eth1", Card: true}
+	}, OK, "long frames", "receivers join"},
 	{"silent driver", func(f *Facts) { f.Driver, f.Interfaces.Driver = "udp", Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "unknown"},
 	{"GRO off", func(f *Facts) { f.Driver, f.Interfaces.Driver.GRO = "udp", false }, Note, "offloads", "gro on"},
 	{"a rule drops frames", func(f *Facts) {
