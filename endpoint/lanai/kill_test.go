@@ -16,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -194,7 +195,11 @@ func TestKilledPrograms(t *testing.T) {
 func TestKilledCard(t *testing.T) {
 	veth := vethtest.New(t, 1500)
 	far := openVethWith(t, veth, 1, lanai.Config{Channels: channels.Config{Tries: 20}}) // gives up after 1.3 s, not 17 s
-	for round := range 2 {
+	rounds := 2
+	if need.Full() {
+		rounds = 10
+	}
+	for round := range rounds {
 		kill := start(t, veth, 0, "card")
 		c, other := openVeth(t, veth, 0), openVeth(t, veth, 0)
 		talks(t, c, other, 1)

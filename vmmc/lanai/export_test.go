@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/myrinet/channels"
 	"github.com/bobnet-go/bobnet/internal/myrinet/share"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/internal/shared"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -357,3 +358,6 @@ func (h *Card) CutLines(number uint32, node, times int) (events int, told, after
 	p.Turn()
 	return events, told, p.told.Has(from)
 }
+
+// Kill breaks the connection of a program with the process that serves its card, as kill -9 of the program does.
+func Kill(h *Card) { passfd.HangUp(h.far.conn) }

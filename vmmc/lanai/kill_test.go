@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -122,6 +123,14 @@ func startChild(t *testing.T, veth *vethtest.Pair, side int, what string) (kill 
 	return kill, cmd.Process
 }
 
+// killRounds is how often the tests kill a program.
+func killRounds() int {
+	if need.Full() {
+		return 10
+	}
+	return 2
+}
+
 // TestStoppedExporter: writes to the memory of a program that does not run end all the same, and other
 // programs on its card go on.
 func TestStoppedExporter(t *testing.T) {
@@ -170,7 +179,7 @@ func TestKilledExporter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
+		for round := range killRounds() {
 			kill := start(t, veth, 0, "exporter")
 			i, err := p.Import(ctx, vmmc.Name{Process: 1, ID: 7})
 			if err != nil {
@@ -178,7 +187,7 @@ func TestKilledExporter(t *testing.T) {
 			}
 			b := make([]byte, boardSize)
 			for n := 0; err == nil; n++ {
-				if n == 3 {
+				if n == 3*round {
 					kill()
 				}
 				err = p.SendMsg(ctx, b, i.Addr())
@@ -205,7 +214,7 @@ func TestKilledImporter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
+		for range killRounds() {
 			kill := start(t, veth, 0, "writer")
 			if len(e.Importers()) != 1 {
 				t.Fatalf("importers: %v", e.Importers())
@@ -239,10 +248,10 @@ func await(ctx context.Context, p *vmmc.Process, is func() bool) error {
 func TestKilledCard(t *testing.T) {
 	veth := vethtest.New(t, 1500)
 	other := openVeth(t, veth, 1, lanai.Config{PeerTimeout: 2 * time.Second})
-	for round := range uint32(2) {
+	for round := range killRounds() {
 		kill := start(t, veth, 0, "card")
 		c := openVeth(t, veth, 0, lanai.Config{})
-		if err := writes(t, c, other, 10+2*round); err != nil {
+		if err := writes(t, c, other, uint32(10+2*round)); err != nil {
 			t.Fatal(err)
 		}
 		p, e, err := exporter(t.Context(), c, 1)
