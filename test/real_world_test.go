@@ -38,6 +38,7 @@ var roles = map[string]func(context.Context) error{
 	"contention": contentionRole,
 	"cut":        cutRole,
 	"kill":       killRole,
+	"killmany":   killManyRole,
 	"fault":      faultRole,
 	"metrics":    metricsRole,
 	"scraped":    scrapedRole,
@@ -61,7 +62,7 @@ var roles = map[string]func(context.Context) error{
 
 // lasting are the roles of tests that wait for many things in turn, each as long as patience
 // lets it.
-var lasting = []string{"kill", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held", "stalled"}
+var lasting = []string{"kill", "killmany", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held", "stalled"}
 
 // patience is how long anything here may take before the test calls it hung.
 // A rank gives up a little earlier than the test that started it, so that it
