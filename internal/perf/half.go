@@ -17,7 +17,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// sampleTimeout is the time limit of the work around one sample, and of opening a connection.
+// sampleTimeout is the time limit of opening a connection, and of the work before and after a
+// sample.
 const sampleTimeout = 5 * time.Second
 
 // burstTimeout is the additional time limit of a sample for each burst in it. In a burst the halves
@@ -25,9 +26,9 @@ const sampleTimeout = 5 * time.Second
 // kernel has run another program, some milliseconds.
 const burstTimeout = 20 * time.Millisecond
 
-// timeoutOf returns what bounds a sample of a test that is to take so long. How many messages take
-// as long is found out by shorter runs before, and a machine that others use, too, is slower
-// later.
+// timeoutOf returns the time limit of a sample that should take the time sample. The number of
+// messages in the sample comes from shorter runs before it. On a machine with other users, the
+// sample may take longer than those runs predict.
 func timeoutOf(test string, sample time.Duration) time.Duration {
 	if test == LogP {
 		return sampleTimeout + time.Duration(sweepBursts())*burstTimeout
@@ -35,21 +36,20 @@ func timeoutOf(test string, sample time.Duration) time.Duration {
 	return sampleTimeout + 4*sample
 }
 
-// Half is one end of a measurement: a process with an interface on the link.
-// It is used by one goroutine.
+// Half is one end of a measurement: a process with an interface on the link. Only one goroutine may
+// use it.
 type Half struct {
 	// Interface is the name of the measured interface.
 	Interface string
-	// IP is the interface's address; without one the tcp and udp stacks cannot
-	// be measured.
+	// IP is the interface's address. Without one, the stacks tcp and udp cannot be measured.
 	IP netip.Addr
-	// Watch, if not nil, is called with everything that a connection opens. The function that it
-	// returns is called before that closes.
+	// Watch, if not nil, is called with each object that a connection opens. The function that it
+	// returns is called before the object closes.
 	Watch Watcher
 	// Wrap, if not nil, replaces every measured link by its result.
 	Wrap func(transport.Link) transport.Link
 
-	// Libtirpc is the program that BuildLibtirpc has made, or "".
+	// Libtirpc is the path of the program that BuildLibtirpc has built, or "".
 	Libtirpc string
 	// UCX is the program that FindUCX has found, or "".
 	UCX string
@@ -63,8 +63,9 @@ type Half struct {
 	failed *peerError // error that the other half sent instead of an answer
 }
 
-// Opened is the object that a connection has opened: a NIC, and with it an MPLite communicator, an
-// AM-II node, a VMMC process, a Split-C world or a server of remote procedures. The others are nil.
+// Opened is the object that a connection has opened: a NIC, and possibly one object that uses it
+// (an MPLite communicator, an AM-II node, a VMMC process, a Split-C world or a server of remote
+// procedures). The other fields are nil.
 type Opened struct {
 	NIC     *vipl.NIC
 	Comm    *mplite.Comm
@@ -94,8 +95,8 @@ func NewHalf(iface string, ip netip.Addr, rw io.ReadWriter) *Half {
 	return &Half{Interface: iface, IP: ip, line: LineTime, ctl: newControl(rw)}
 }
 
-// Exchange sends text to the other half and returns the text of the other half. Stacks use it to
-// exchange their addresses while they open.
+// Exchange sends text to the other half, and returns the text that the other half has sent. Stacks
+// exchange addresses with it while they open.
 func (h *Half) Exchange(text string) (string, error) {
 	if err := h.ctl.send(message{Op: opText, Text: text}); err != nil {
 		return "", err
@@ -144,8 +145,8 @@ func (h *Half) openStack(ctx context.Context, c Case) (Conn, error) {
 	return s.Open(ctx, h, c)
 }
 
-// result waits for the other half's opDone or opFail. Text that it sent before
-// it could know that this half had failed is passed over.
+// result waits for the other half's opDone or opFail. It ignores text that the other half sent
+// before it knew that this half had failed.
 func (h *Half) result() (Counters, error) {
 	for {
 		m, err := h.ctl.recv()

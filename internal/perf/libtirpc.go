@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// libtirpc is the mode of the stack vrpc that is not Bobnet's: both ends are a C program of
-// the system's RPC library, over TCP.
+// libtirpc is the mode of the stack vrpc that does not use Bobnet. Both ends are a C program that
+// uses the system's RPC library over TCP.
 const libtirpc = "libtirpc"
 
 //go:embed c/libtirpc.c
@@ -36,7 +36,7 @@ func BuildLibtirpc(ctx context.Context, dir string) (program string, err error) 
 	return program, nil
 }
 
-// libtirpcCases returns calls by libtirpc, which come one after another.
+// libtirpcCases returns the cases of libtirpc, whose calls are not concurrent.
 func libtirpcCases(p *Plan, test string, mtu, size int) []Case {
 	if p.Libtirpc == "" || test != Latency {
 		return nil
@@ -44,10 +44,10 @@ func libtirpcCases(p *Plan, test string, mtu, size int) []Case {
 	return []Case{{Stack: "vrpc", Test: test, Mode: libtirpc, Wait: Block, MTU: mtu, Size: size}}
 }
 
-// cConn is one end of calls by libtirpc: a C program.
+// cConn is one end of a libtirpc connection: a C program.
 type cConn struct {
 	cmd  *exec.Cmd      // nil if it has not been started
-	in   io.WriteCloser // ends the program when it is closed
+	in   io.WriteCloser // closing it ends the program
 	out  *bufio.Reader
 	said bytes.Buffer // the program's standard error
 	rtt  []byte
@@ -106,7 +106,7 @@ func (r *cConn) start(program string, args ...string) (err error) {
 	return err
 }
 
-// announce sends the server's address to the client half.
+// announce reads the server's port and sends the address to the client half.
 func (r *cConn) announce(ctx context.Context, h *Half) error {
 	defer context.AfterFunc(ctx, r.kill)()
 	line, err := r.out.ReadString('\n')
@@ -117,9 +117,9 @@ func (r *cConn) announce(ctx context.Context, h *Half) error {
 	return err
 }
 
-func (r *cConn) kill() { _ = r.cmd.Process.Kill() } // which fails where it has ended
+func (r *cConn) kill() { _ = r.cmd.Process.Kill() } // Kill fails if the program has ended
 
-// PingPong is part of Conn. The program takes the times.
+// PingPong implements Conn. The C program measures the times.
 func (r *cConn) PingPong(ctx context.Context, rtt []int64) error {
 	defer context.AfterFunc(ctx, r.kill)()
 	const each = 8 // bytes
@@ -139,7 +139,7 @@ func (r *cConn) PingPong(ctx context.Context, rtt []int64) error {
 	return nil
 }
 
-// Echo is part of Conn: the program answers by itself, until it is closed.
+// Echo implements Conn. It does nothing, because the C program answers until it is closed.
 func (r *cConn) Echo(context.Context, int) error { return nil }
 
 // Stream is part of Conn.
@@ -163,7 +163,7 @@ func (r *cConn) Close() error {
 	}
 	r.over = true
 	r.kill()
-	_ = r.cmd.Wait() // always the error that it was killed
+	_ = r.cmd.Wait() // always an error: the program was killed
 	if r.said.Len() > 0 {
 		return fmt.Errorf("perf: libtirpc: %s", strings.TrimSpace(r.said.String()))
 	}

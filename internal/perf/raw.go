@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw frames have the fields that the link's filter checks, and three more fields at places where
-// Bobnet's header has them too. There is no CRC and no retransmission.
+// A raw frame has the fields that the link's filter checks, and three more fields at the offsets
+// that they have in Bobnet's header. There is no CRC and no retransmission.
 const (
 	rawSeq  = 26 // 4 bytes: number of the frame
 	rawAck  = 30 // 4 bytes: frames received so far
@@ -28,15 +28,16 @@ const (
 const (
 	rawWindow = 64        // frames in flight; floors do not rise beyond
 	rawBatch  = 32        // most frames in one call
-	rawBytes  = 512 << 10 // and bytes: the ring's longer calls lose their processor
-	rawInline = 256       // up to here the payload is copied behind the header
-	rawSpins  = 1 << 12   // looks at the ring, some 20 us, before the core is offered to others
+	rawBytes  = 512 << 10 // most bytes in one call: the kernel preempts longer calls of the ring
+	rawInline = 256       // payloads of up to this size are copied behind the header
+	rawSpins  = 1 << 12   // polls of the ring (about 20 us) before this thread yields the core
 	rawPause  = 20 * time.Microsecond
-	rawQuiet  = 500 * time.Millisecond // without a frame: one was lost
+	rawQuiet  = 500 * time.Millisecond // if no frame arrives for so long, one was lost
 )
 
-// rawStack is the floor that the other stacks are compared with: frames on the
-// bare link in batches, a window so that nothing is lost, nothing else.
+// rawStack is the lower limit of times with which the other stacks are compared. It sends frames in
+// batches on the bare link. A window keeps receive queues from overflowing. There is no other
+// protocol.
 type rawStack struct{}
 
 // Cases is part of Stack.
@@ -61,9 +62,9 @@ type rawConn struct {
 	room   int // payload bytes of a full frame
 	window uint32
 
-	tx, rx cursor // user memory: source of sent and destination of received payloads
+	tx, rx cursor // user memory: source of sent payloads, destination of received payloads
 
-	sent, peerGot uint32 // frames sent; of them, received by the peer
+	sent, peerGot uint32 // frames sent; frames that the peer has acknowledged
 	got, told     uint32 // frames received; frames acknowledged
 	arrived       int    // whole messages that have arrived and have not been returned yet
 
@@ -74,7 +75,7 @@ type rawConn struct {
 	ack    [1]transport.Frame
 	views  [transport.MaxBatch][]byte
 
-	deadline int64 // of the running call, on the link's clock
+	deadline int64 // deadline of the running call, by the link's clock
 }
 
 // Open is part of Stack.
@@ -223,7 +224,7 @@ func (r *rawConn) setDeadline(ctx context.Context) {
 	r.deadline = r.link.Now() + int64(left)
 }
 
-// sendMessages sends n messages in batches of frames, as the window opens.
+// sendMessages sends n messages in batches of frames, as far as the window allows.
 func (r *rawConn) sendMessages(n int) error {
 	for n > 0 {
 		room := min(r.window-(r.sent-r.peerGot), r.batch)
@@ -247,8 +248,8 @@ func (r *rawConn) sendMessages(n int) error {
 	return nil
 }
 
-// sendBatch sends up to room frames of up to n messages in one call and
-// returns how many messages are now out as a whole.
+// sendBatch sends up to room frames of up to n messages in one call, and returns the number of
+// messages of which the last frame has been sent.
 func (r *rawConn) sendBatch(room, n int) (whole int, err error) {
 	at, k, ends := r.tx, 0, 0
 	for k < room && ends < n {
@@ -269,7 +270,7 @@ func (r *rawConn) sendBatch(room, n int) (whole int, err error) {
 		r.tx = at
 		return ends, nil
 	}
-	for range took { // the rest is built again
+	for range took { // the link did not take the rest, which is built again
 		part := r.tx.next(r.room)
 		if r.tx.advance(len(part)) {
 			whole++
@@ -287,7 +288,7 @@ func (r *rawConn) pause() error {
 	return r.link.Wait(now + int64(rawPause))
 }
 
-// build makes part the payload of the i-th frame of the batch.
+// build builds the i-th frame of the batch with the payload part.
 func (r *rawConn) build(i int, part []byte) {
 	head := r.heads[i]
 	binary.BigEndian.PutUint32(head[rawSeq:], r.sent+uint32(i))
@@ -314,9 +315,9 @@ func (r *rawConn) recvMessages(n int) error {
 	return nil
 }
 
-// progress waits for frames, in the way of the case, and takes them. When none comes
-// for rawQuiet, one has been lost. A spinning wait reads the clock only when it has
-// taken long already, so that the floor does not pay for it.
+// progress waits for frames by the case's kind of wait, and receives them. If none arrives for
+// rawQuiet, a frame has been lost. A spinning wait reads the clock only after many polls, so that
+// the measured times do not include clock readings.
 func (r *rawConn) progress() error {
 	if r.link.Ready() {
 		return r.receive()
@@ -340,19 +341,19 @@ func (r *rawConn) progress() error {
 		} else if r.link.Now() >= end {
 			return errLost
 		}
-		schedYield() // the other half may want this core
+		schedYield() // the other half may need this core
 	}
 	return r.receive()
 }
 
-// patience returns until when a wait that begins now lasts.
+// patience returns the end of a wait that begins now.
 func (r *rawConn) patience() int64 { return min(r.deadline, r.link.Now()+int64(rawQuiet)) }
 
-// schedYield lets other threads have the core, if there are any.
+// schedYield yields the core to other threads that are ready to run.
 func schedYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// receive handles arrived frames, copies payloads to user memory and acknowledges every quarter of
-// a window.
+// receive handles the frames that have arrived: it copies payloads to user memory, and sends an
+// acknowledgement for every quarter of a window.
 func (r *rawConn) receive() error {
 	n, err := r.link.Recv(r.views[:])
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// The control channel between machines is a VI: chunks of up to chunkSize
-// bytes. Each half sends a few before it waits for the other.
+// Between machines, the control channel is a VI that carries chunks of up to chunkSize bytes. Each
+// half sends only a few chunks before it waits for the other half.
 const (
 	chunkSize  = 4096
 	chunkDepth = 32
 )
 
-// viStream makes a connected VI a stream of bytes. It is used by one goroutine.
+// viStream is a byte stream over a connected VI. Only one goroutine may use it.
 type viStream struct {
 	ctx     context.Context
 	vi      *vipl.VI
@@ -35,7 +35,7 @@ type viStream struct {
 	rest    []byte           // of it
 }
 
-// newVIStream prepares an idle VI: its receives are posted.
+// newVIStream prepares an idle VI. It posts the VI's receives.
 func newVIStream(ctx context.Context, nic *vipl.NIC) (*viStream, error) {
 	vi, err := nic.CreateVI(nil, nil, nil)
 	if err != nil {
@@ -99,14 +99,14 @@ func (s *viStream) Write(p []byte) (n int, err error) {
 // Station is the interface on which Listen and Dial measure.
 type Station struct {
 	NIC   vipl.Config // the interface, and the NIC over which the halves communicate
-	IP    netip.Addr  // for tcp and udp; the zero one means the interface's own
+	IP    netip.Addr  // for tcp and udp; zero: the interface's own address
 	Watch Watcher     // may be nil
 	Wrap  func(transport.Link) transport.Link
 	Card  []string // see Half.Card
 }
 
-// open opens the NIC over which the halves talk, and has it watched until done
-// is called, which closes it.
+// open opens the NIC of the control channel, and registers it with Watch. done unregisters and
+// closes it.
 func (s *Station) open(ctx context.Context) (nic *vipl.NIC, done func(), err error) {
 	if nic, err = vipl.Open(ctx, &s.NIC); err != nil {
 		return nil, nil, err
@@ -118,7 +118,7 @@ func (s *Station) open(ctx context.Context) (nic *vipl.NIC, done func(), err err
 	}, nil
 }
 
-// half returns the half that talks over rw.
+// half returns the half whose control channel is rw.
 func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 	at := s.NIC.Interface // which may be one of several IP addresses
 	if info := seam.Link(nic).Info(); at == "" && !info.SameHost {
@@ -160,7 +160,7 @@ func Listen(ctx context.Context, at Station, announce func(ethertype.Addr, strin
 	}
 }
 
-// serveOne serves the next client. A broken control channel ends only that.
+// serveOne serves the next client. A broken control channel ends only this client's measurement.
 func serveOne(ctx context.Context, at Station, nic *vipl.NIC, l *vipl.Listener) error {
 	req, err := l.Wait(ctx)
 	if err != nil {
@@ -177,8 +177,8 @@ func serveOne(ctx context.Context, at Station, nic *vipl.NIC, l *vipl.Listener) 
 	return at.half(nic, s).Serve(ctx)
 }
 
-// ownIP returns an address of an interface, by which it may be named; the zero one
-// if it has none that serves without a zone.
+// ownIP returns an address of the interface, whose name may be an IP address. It returns the zero
+// address if the interface has no address that works without a zone.
 func ownIP(name string) netip.Addr {
 	_, ip, err := iface.FindUDP(name)
 	if err != nil || ip.IsLinkLocalUnicast() {
@@ -187,9 +187,9 @@ func ownIP(name string) netip.Addr {
 	return ip
 }
 
-// Dial measures plan against the Listen at to, an address or a name. If a plan names no stacks,
-// Dial measures those that need no IP address, or all if at has one. MTUs in the plan are ignored:
-// the interface's MTU counts.
+// Dial measures plan with the process that runs Listen at the address or name to. If the plan names
+// no stacks, Dial measures those that need no IP address, or all stacks if at has an IP address.
+// Dial uses the interface's MTU and ignores the plan's MTUs.
 func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progress) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -244,8 +244,8 @@ func CheckTarget(text string) error {
 	return nil
 }
 
-// addressLike reports whether text begins with a MAC address and a port's separator, and so
-// is an address and not a name.
+// addressLike reports whether text begins with a MAC address and the separator before a port. Such
+// a text is an address and not a name.
 func addressLike(text string) bool {
 	i := strings.LastIndexAny(text, "/:")
 	if i < 0 {
@@ -255,8 +255,8 @@ func addressLike(text string) bool {
 	return err == nil
 }
 
-// Resolve returns the address that text contains or names. If no host has that name and it looks
-// like an address, the error also tells why it is not a valid address.
+// Resolve returns the address that text contains or names. If no host has that name and the text
+// looks like an address, the error also says why it is not a valid address.
 func Resolve(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
 	addr, malformed := ethertype.ParseAddr(text)
 	if malformed == nil {

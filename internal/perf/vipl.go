@@ -46,23 +46,23 @@ func (viplStack) Cases(p *Plan, test string, mtu, size int) []Case {
 }
 
 // viplConn is one end of a connected VI. All buffers have the case's size and lie in one region.
-// Credits pace a stream, because a reliable VI breaks when a message finds no posted receive: the
-// sink returns the number of consumed messages as the immediate data of empty messages.
+// Streams use credits, because a reliable VI breaks if a message arrives without a posted receive.
+// The sink returns credits in the immediate data of empty messages.
 type viplConn struct {
 	nic    *vipl.NIC
 	vi     *vipl.VI
 	forget func() // ends watching
 
-	memory   vipl.RemoteSegment // all of it, as the peer names it
+	memory   vipl.RemoteSegment // the peer's whole memory
 	sends    []vipl.Descriptor
 	recvs    []vipl.Descriptor
 	credits  []vipl.Descriptor
 	next     int // in sends
 	credit   int // in credits
-	inFlight int // sends and credits not reaped yet
+	inFlight int // sends and credits that have not been reaped
 }
 
-// Open is part of Stack. The server listens and names its address.
+// Open implements Stack. The server listens and sends its address to the client.
 func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	nic, err := h.openNIC(ctx, c)
 	if err != nil {
@@ -79,7 +79,7 @@ func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return v, nil
 }
 
-// openNIC opens a NIC that waits in the way of the case.
+// openNIC opens a NIC with the case's kind of wait.
 func (h *Half) openNIC(ctx context.Context, c Case) (*vipl.NIC, error) {
 	cfg := &vipl.Config{Interface: h.Interface, Driver: c.Link, Wrap: h.Wrap, Spin: spinForEver, Key: c.key()}
 	if c.Wait == Block {
@@ -128,21 +128,21 @@ func (v *viplConn) connect(ctx context.Context, h *Half, c Case) (err error) {
 	return req.Accept(ctx, v.vi)
 }
 
-// depth returns how many messages of the case may be under way.
+// depth returns how many messages of the case may be in flight.
 func (v *viplConn) depth(c Case) int {
 	if timed(c.Test) {
 		return latencyDepth
 	}
 	depth := min(outstanding(c.Size), vipl.DefaultQueueDepth)
 	if info := seam.Link(v.nic).Info(); c.Reliability == "unreliable" && info.Slots > 0 {
-		// No window but this one keeps the peer's receive queue from overrunning.
+		// Only this window keeps the peer's receive queue from overflowing.
 		frames := c.Size/max(info.MTU-ethertype.BaseSize, 1) + 1
 		depth = min(depth, max(info.Slots/2/frames, 1))
 	}
 	return depth
 }
 
-// allocate makes the buffers and posts all receives.
+// allocate allocates the buffers and posts all receives.
 func (v *viplConn) allocate(c Case) error {
 	depth := v.depth(c)
 	mem, handle, err := v.nic.AllocMem(2*depth*c.Size, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
@@ -165,8 +165,8 @@ func (v *viplConn) allocate(c Case) error {
 	return nil
 }
 
-// PingPong is part of Conn. Like Echo it posts the receive of a message again,
-// and takes completed sends, when the next message is on its way.
+// PingPong implements Conn. Like Echo, it first sends the next message. Then it posts the receive
+// of the last message again, and reaps completed sends.
 func (v *viplConn) PingPong(ctx context.Context, rtt []int64) error {
 	last := v.nic.Now()
 	var got *vipl.Descriptor
@@ -259,7 +259,7 @@ func (v *viplConn) send(ctx context.Context) error {
 
 // sendCredit returns n credits to the streaming side.
 func (v *viplConn) sendCredit(ctx context.Context, n int) error {
-	if err := v.room(ctx); err != nil { // before the descriptor is changed, which may be posted until then
+	if err := v.room(ctx); err != nil { // until then, the descriptor may be posted and must not change
 		return err
 	}
 	d := &v.credits[v.credit]
@@ -268,7 +268,7 @@ func (v *viplConn) sendCredit(ctx context.Context, n int) error {
 	return v.post(d)
 }
 
-// room waits for a descriptor when all may be in use.
+// room waits for a descriptor if all may be in use.
 func (v *viplConn) room(ctx context.Context) error {
 	if v.inFlight == len(v.sends) {
 		if _, err := v.vi.SendWait(ctx); err != nil {
@@ -286,8 +286,7 @@ func (v *viplConn) post(d *vipl.Descriptor) error {
 	return v.vi.PostSend(d)
 }
 
-// reap takes sends that have completed once half of the descriptors may be in
-// use.
+// reap reaps completed sends if half of the descriptors may be in use.
 func (v *viplConn) reap() error {
 	for v.inFlight > len(v.sends)/2 {
 		if _, err := v.vi.SendDone(); err == vipl.ErrNotDone {
@@ -322,7 +321,7 @@ func (v *viplConn) take(ctx context.Context) (*vipl.Descriptor, error) {
 	return d, nil
 }
 
-// again posts the receive of a message that was taken, if any.
+// again posts the receive of a reaped message again. It does nothing for nil.
 func (v *viplConn) again(d *vipl.Descriptor) error {
 	if d == nil {
 		return nil
@@ -333,8 +332,8 @@ func (v *viplConn) again(d *vipl.Descriptor) error {
 // Counters is part of Conn.
 func (v *viplConn) Counters() Counters { return nicCounters(v.nic) }
 
-// nicCounters sums the retransmissions and the losses, for any reason, of a NIC. Duplicate frames
-// are not losses.
+// nicCounters returns a NIC's retransmissions and the sum of its lost frames, whatever the reason.
+// Duplicate frames do not count as lost.
 func nicCounters(nic *vipl.NIC) Counters {
 	s := nic.Snapshot()
 	c := linkCounters(s.Link)
@@ -357,8 +356,8 @@ func (v *viplConn) Close() error {
 	return v.nic.Close()
 }
 
-// oneSided prepares a connected VI for RDMA: the halves exchange the addresses of their memory,
-// which has the same layout on both sides.
+// oneSided prepares a connected VI for RDMA. The halves exchange the addresses of their memory,
+// which has the same layout in both.
 func (v *viplConn) oneSided(h *Half, c Case) (Conn, error) {
 	text, err := h.Exchange(fmt.Sprintf("%d %d", v.memory.Addr, v.memory.Handle))
 	var peer vipl.RemoteSegment
@@ -372,7 +371,7 @@ func (v *viplConn) oneSided(h *Half, c Case) (Conn, error) {
 	for i := range v.sends {
 		d := &v.sends[i]
 		d.Op, d.Remote = vipl.OpRDMARead, peer
-		if c.Test == Write { // into the buffer of the receive of the same number
+		if c.Test == Write { // the i-th write goes into the buffer of the i-th receive
 			d.Op = vipl.OpRDMAWrite
 			d.Remote.Addr += uint64((2*i + 1) * c.Size)
 		}
@@ -383,8 +382,8 @@ func (v *viplConn) oneSided(h *Half, c Case) (Conn, error) {
 	return writeConn{v}, nil
 }
 
-// readConn reads the peer's memory. The peer only waits, which serves the
-// reads, for the word that they are over.
+// readConn reads the peer's memory. The peer waits for the message that ends the reads. While it
+// waits, its NIC serves them.
 type readConn struct{ *viplConn }
 
 // PingPong is part of Conn: a round trip is a read.
@@ -419,8 +418,8 @@ func (v readConn) Echo(ctx context.Context, _ int) error {
 	return err
 }
 
-// writeConn writes to the peer's memory. The last write of a sample carries
-// immediate data, which the peer answers: all before it is in place then.
+// writeConn writes to the peer's memory. The last write of a sample carries immediate data, which
+// the peer answers. When it arrives, all earlier writes are in place.
 type writeConn struct{ *viplConn }
 
 // PingPong is part of Conn: it opens the windows.
@@ -446,7 +445,7 @@ func (v writeConn) Echo(ctx context.Context, n int) error {
 // Stream is part of Conn.
 func (v writeConn) Stream(ctx context.Context, n int) (int, error) {
 	for i := range n {
-		if v.inFlight == len(v.sends) { // the next descriptor may be under way
+		if v.inFlight == len(v.sends) { // the next descriptor may be in use
 			if _, err := v.vi.SendWait(ctx); err != nil {
 				return 0, sendError(err)
 			}
