@@ -10,14 +10,14 @@ import (
 
 // Handlers of the measurement.
 const (
-	amPing  = 1 // answers by amPong in the same size
+	amPing  = 1 // the server answers with amPong of the same size
 	amPong  = 2
 	amTake  = 3 // answers by amTaken
 	amTaken = 4
 	amOver  = 5 // the client has all answers
 )
 
-// The kinds of messages, of which the size decides.
+// The kinds of messages. The size of a message determines its kind.
 const (
 	kindShort  = "short"  // arguments alone
 	kindMedium = "medium" // a payload for the handler
@@ -34,12 +34,12 @@ func amKind(size int) string {
 	return kindBulk
 }
 
-// amStack is one endpoint on each side.
+// amStack has one endpoint on each side.
 type amStack struct{}
 
-// Cases is part of Stack. The rate depends on how many requests may be under
-// way, so it is measured with each number of the plan's. LogP is a model of
-// messages that are sent in one go, which bulk ones are not.
+// Cases is part of Stack. The rate depends on the number of requests in flight, so it is measured
+// with each of the plan's credits. LogP models messages that consist of one frame, so it has no
+// bulk messages.
 func (amStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	kind, credits := amKind(size), p.Credits
 	if test == LogP && kind == kindBulk {
@@ -69,18 +69,18 @@ type amConn struct {
 	ep     *endpoint.Endpoint
 	size   int
 	kind   string
-	args   []uint32 // of a short message
+	args   []uint32 // arguments of a short message
 	bufs   [][]byte
 	next   int
-	space  uint64 // of the peer's segment, for bulk messages in turn
-	pongs  int    // answers that came to the client
-	taken  int    // messages that came to the server
+	space  uint64 // size of the peer's segment; bulk messages go to consecutive places in it
+	pongs  int    // answers that the client has received
+	taken  int    // messages that the server has received
 	over   int    // number of streams that the client reported as completely answered
 	back   error
 	pause  func(ns int64) (took int64)
 }
 
-// Open is part of Stack. The server names its endpoint.
+// Open implements Stack. The server sends its endpoint's name to the client.
 func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	on, err := h.openBase(ctx, c)
 	if err != nil {
@@ -93,7 +93,7 @@ func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return a, nil
 }
 
-// newAMConn makes an end on a NIC or card, which is the connection's if there is no error.
+// newAMConn creates an end on a NIC or card. If there is no error, the end owns the NIC or card.
 func newAMConn(h *Half, on *base, c Case) (a *amConn, err error) {
 	a = &amConn{on: on, size: c.Size, kind: amKind(c.Size)}
 	a.pause = func(ns int64) int64 { return pause(on.Now, ns) }
@@ -152,7 +152,7 @@ func (a *amConn) meet(h *Half) (err error) {
 	return a.ep.Map(0, to, endpoint.TagAll)
 }
 
-// pong answers in the size of the question.
+// pong answers with a message of the request's size.
 func (a *amConn) pong(t endpoint.Token, args []uint32, data []byte) {
 	a.taken++
 	switch a.kind {
@@ -191,7 +191,7 @@ func (a *amConn) send(ctx context.Context, handler uint8) error {
 	}
 }
 
-// until runs handlers until pongs answers have arrived.
+// until runs handlers until the client has received pongs answers.
 func (a *amConn) until(ctx context.Context, pongs int) error {
 	for a.pongs < pongs && a.back == nil {
 		if _, err := a.bundle.WaitPoll(ctx); err != nil {
@@ -219,15 +219,15 @@ func (a *amConn) PingPong(ctx context.Context, rtt []int64) error {
 	return a.finish(ctx)
 }
 
-// finish ends what serve serves.
+// finish makes the server's serve return.
 func (a *amConn) finish(ctx context.Context) error { return a.ep.Request(ctx, 0, amOver) }
 
 // Echo is part of Conn.
 func (a *amConn) Echo(ctx context.Context, n int) error { return a.serve(ctx, n) }
 
-// serve runs handlers until n messages have come and the client has all its
-// answers: those of long messages want more than their handlers' run, and those
-// that wait to be coalesced with others leave when somebody polls.
+// serve runs handlers until n messages have arrived and the client has received all answers. It
+// must continue after the last handler has run, because answers may still need polls: long ones to
+// finish, and short ones that wait to be coalesced.
 func (a *amConn) serve(ctx context.Context, n int) error {
 	for (a.taken < n || a.over == 0) && a.back == nil {
 		if _, err := a.bundle.WaitPoll(ctx); err != nil {
@@ -265,9 +265,9 @@ func (a *amConn) Close() error {
 	return errors.Join(a.node.Close(), a.on.Close())
 }
 
-// Bursts implements burster. It rests before each burst, so that a receiver that sleeps when idle
-// is asleep. The sender, which may have slept until the last answer arrived, warms up again: within
-// bursts of long delays it is warm, too.
+// Bursts implements burster. It pauses before each burst, so that a receiver that sleeps when idle
+// is asleep. Then it warms up the sender, which may have slept until the last answer arrived.
+// Within bursts of long delays the sender is warm too.
 func (a *amConn) Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error {
 	err := eachBurst(all, func() { a.pause(int64(sweepRest)) }, func(n int, ns int64) (sent, answered int64, err error) {
 		return a.burst(ctx, n, ns)

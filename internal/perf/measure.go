@@ -15,33 +15,33 @@ const (
 	maxRTT      = int64(10 * time.Second) // longest that a histogram holds
 	maxTries    = 3                       // failed samples of a case in a row before it is given up
 	maxLost     = 20                      // repetitions of a sample in which a frame was lost
-	lastRounds  = 8                       // for cases without a sample
-	maxGrowth   = 16                      // of a sample's length when learning from a disturbed one
+	lastRounds  = 8                       // additional rounds for cases without a sample
+	maxGrowth   = 16                      // maximum factor by which a disturbed sample may lengthen the next ones
 	minMessages = 4                       // in a sample
 	maxMessages = 1 << 20                 // in a sample
 )
 
 // sample is one short run of a case.
 type sample struct {
-	rtt       *hdrhistogram.Histogram // of timed tests and logp, nanoseconds
-	bursts    []float64               // logp only: microseconds for each request, as sweep has them
-	perSecond float64                 // messages, except for latency
+	rtt       *hdrhistogram.Histogram // times in nanoseconds; only of timed tests and logp
+	bursts    []float64               // logp only: microseconds of each request, in the order of sweep
+	perSecond float64                 // messages per second; 0 for latency
 	count     int
-	line      float64 // cache-line time around it, nanoseconds
+	line      float64 // cache-line time before and after the sample, in nanoseconds
 	Counters
 }
 
 // measurement is a case and its samples.
 type measurement struct {
 	Case
-	each    float64 // nanoseconds a message takes, the least seen; 0 until calibrated
+	each    float64 // shortest time of a message so far, in nanoseconds; 0 until calibrated
 	samples []sample
-	failed  int   // times in a row
+	failed  int   // consecutive failures
 	err     error // the last failure
 }
 
-// Progress is called with the number of samples taken and the least number of samples in total. It
-// is also called when a sample has to be repeated.
+// Progress is called with the number of samples taken so far and the minimum number of samples in
+// total. It is also called when a sample has to be repeated.
 type Progress func(done, total int, last Case)
 
 // coordinator runs a plan's measurements from the client half.
@@ -56,7 +56,7 @@ type coordinator struct {
 
 // Measure takes the samples of all cases in turn and returns one record per case, in the cases'
 // order. Failed cases are missing from the records and named in the error. The other half must be
-// in Serve; Measure ends that.
+// in Serve. Measure makes Serve return.
 func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Progress) ([]Record, error) {
 	c := &coordinator{Half: h, plan: plan.withDefaults(), progress: progress}
 	for _, cs := range cases {
@@ -77,7 +77,7 @@ func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Pr
 	return records, errors.Join(err, failures)
 }
 
-// sortBySizes puts the measurements into the order in which the plan has their sizes.
+// sortBySizes sorts the measurements by their sizes, in the plan's order of sizes.
 func (c *coordinator) sortBySizes() {
 	slices.SortStableFunc(c.all, func(a, b *measurement) int {
 		return slices.Index(c.plan.Sizes, a.Size) - slices.Index(c.plan.Sizes, b.Size)
@@ -111,7 +111,7 @@ func (c *coordinator) rounds(ctx context.Context) error {
 	return nil
 }
 
-// tell reports the progress, which also shows that this half is alive.
+// tell reports the progress. The report also shows that this half is alive.
 func (c *coordinator) tell(m *measurement) {
 	if c.progress != nil {
 		total := len(c.all) * c.plan.Rounds
@@ -119,9 +119,9 @@ func (c *coordinator) tell(m *measurement) {
 	}
 }
 
-// wanting returns the measurements that need another sample: in the first
-// rounds all, then those with too few in the common state, and at last those
-// without any.
+// wanting returns the measurements that need another sample. In the first rounds these are all
+// measurements, then those with too few samples in the common state, and in the last rounds those
+// without any sample.
 func (c *coordinator) wanting(round int) (ms []*measurement) {
 	common := commonState(c.all)
 	for _, m := range c.all {
@@ -140,9 +140,8 @@ func (c *coordinator) wanting(round int) (ms []*measurement) {
 }
 
 // take adds a sample to m unless the machine's state changed during it. It repeats a sample in
-// which an unprotected frame was lost: that is an accident of the wire, not a property of the
-// stack. Any other error is recorded in m, except that an error of the control channel ends all
-// measurements.
+// which an unprotected frame was lost, because such a loss says nothing about the stack. Any other
+// error is recorded in m, except that an error of the control channel ends all measurements.
 func (c *coordinator) take(ctx context.Context, m *measurement) error {
 	for range maxLost {
 		err := c.attempt(ctx, m)
@@ -159,7 +158,7 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// attempt is one try of take. It returns errLost, and errors of the control channel.
+// attempt is one attempt of take. It returns errLost or an error of the control channel.
 func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test, c.plan.Sample))
 	defer cancel()
@@ -182,8 +181,7 @@ func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
 	return errors.Join(err, c.closeBoth(conn))
 }
 
-// fail notes what went wrong with m and returns it if it is the control
-// channel's, or a lost frame.
+// fail records the error in m, and returns it if the control channel failed or a frame was lost.
 func (c *coordinator) fail(m *measurement, err error) error {
 	if errors.Is(err, errLost) && !errors.Is(err, errControl) {
 		return errLost
@@ -207,8 +205,8 @@ func (c *coordinator) closeBoth(conn Conn) error {
 	return nil
 }
 
-// sampleOn takes a sample on an open connection. Its line is negative when the
-// machine's state changed.
+// sampleOn takes a sample on an open connection. The sample's line is negative if the machine's
+// state changed.
 func (c *coordinator) sampleOn(ctx context.Context, conn Conn, m *measurement) (sample, error) {
 	if m.each == 0 && m.Test != LogP {
 		if err := c.calibrate(ctx, conn, m); err != nil {
@@ -224,7 +222,7 @@ func (c *coordinator) sampleOn(ctx context.Context, conn Conn, m *measurement) (
 	return s, nil
 }
 
-// messages returns how many messages fill a sample. That of logp is one sweep.
+// messages returns the number of messages in a sample. A sample of logp is one sweep.
 func (c *coordinator) messages(m *measurement) int {
 	if m.Test == LogP {
 		return sweepRequests()
@@ -235,8 +233,8 @@ func (c *coordinator) messages(m *measurement) int {
 	return int(min(max(float64(c.plan.Sample)/m.each, minMessages), maxMessages))
 }
 
-// calibrate runs until it has seen how long a message takes. Later samples
-// correct that if something disturbed the machine.
+// calibrate runs messages until it knows how long a message takes. Later samples correct the time
+// if something disturbed the machine.
 func (c *coordinator) calibrate(ctx context.Context, conn Conn, m *measurement) error {
 	n := minMessages
 	if m.Stack == ucxName {
@@ -253,13 +251,13 @@ func (c *coordinator) calibrate(ctx context.Context, conn Conn, m *measurement) 
 	return nil
 }
 
-// run warms the connection up and passes n messages over it.
+// run warms up the connection and sends n messages over it.
 func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int) (s sample, err error) {
 	warm := 2
 	if timed(m.Test) || m.Test == LogP {
 		warm = min(n/8+1, 256)
 	}
-	if m.Stack == ucxName { // its benchmark warms itself up, and takes long to start
+	if m.Stack == ucxName { // UCX's benchmark has its own warm-up, and takes long to start
 		warm = 0
 	}
 	if need := max(n, warm); len(c.rtt) < need {
@@ -299,9 +297,10 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	return s, err
 }
 
-// learn corrects the estimated time of a message, downwards. If the single round trips are known, a
-// few slow ones, as on a busy machine, do not count. But a sample must not grow without limit if
-// they come again. For Overhead the time between the timed calls counts, too.
+// learn lowers the estimated time of a message if the last sample was faster. If the single round
+// trips are known, it uses their median, so that a few slow ones on a busy machine do not count. It
+// limits the correction, because the next sample would take too long if there were slow round trips
+// in it again. For Overhead, the time between the timed calls counts too.
 func (m *measurement) learn(each float64, rtt *hdrhistogram.Histogram) {
 	if rtt != nil && m.Test != Overhead {
 		each = max(float64(rtt.ValueAtQuantile(50)), each/maxGrowth)
@@ -321,12 +320,12 @@ func histogram(rtt []int64) (*hdrhistogram.Histogram, error) {
 	return h, nil
 }
 
-// stateRatio is how much cache-line times of one state may differ. Near and
-// far are a factor of three or four apart, noise is a tenth.
+// stateRatio is the maximum ratio of cache-line times of one state. The states near and far differ
+// by a factor of three or four, and noise is a tenth.
 const stateRatio = 1.5
 
-// lineAround returns the cache-line time of a sample from those before and
-// after it, or -1 when the state changed in between.
+// lineAround returns the cache-line time of a sample, given the times before and after it, or -1 if
+// the state changed during the sample.
 func lineAround(before, after float64) float64 {
 	lo, hi := min(before, after), max(before, after)
 	if hi > lo*stateRatio {
@@ -335,7 +334,8 @@ func lineAround(before, after float64) float64 {
 	return (lo + hi) / 2
 }
 
-// state is a range of cache-line times: the machine's cores are near, or far.
+// state is a range of cache-line times. The two halves run on cores that are near to or far from
+// each other.
 type state struct{ lo, hi float64 }
 
 // of returns the samples of m that were taken in s.
@@ -349,9 +349,8 @@ func (s state) of(m *measurement) []sample {
 	return in
 }
 
-// states splits the cache-line times of all samples where two neighbours in
-// size lie further apart than stateRatio, and returns the ranges, the most
-// populated first.
+// states sorts the cache-line times of all samples and splits them where the ratio of two
+// neighbours exceeds stateRatio. It returns the ranges, the one with the most samples first.
 func states(all []*measurement) []state {
 	var lines []float64
 	for _, m := range all {

@@ -13,8 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// The primitives, as kinds of cases. With twoWay behind it, both halves do the same at the
-// same time; else the other half is idle, and serves.
+// The primitives are kinds of cases. If twoWay follows the name, both halves execute the operation
+// at the same time. Otherwise the other half only serves.
 const (
 	splitRead  = "read"  // blocking
 	splitWrite = "write" // blocking
@@ -24,10 +24,10 @@ const (
 	twoWay     = " two-way"
 )
 
-// splitFinalizeTime bounds the end of the program, which waits for the other process.
+// splitFinalizeTime limits the end of the program, which waits for the other process.
 const splitFinalizeTime = time.Second
 
-// splitStack is a Split-C program of two processes; the mode of a case is its layer.
+// splitStack is a Split-C program of two processes. The mode of a case is its layer.
 type splitStack struct{}
 
 // Cases implements Stack. LogP is measured for operations that fit in one message of each layer.
@@ -68,11 +68,11 @@ type splitConn struct {
 	forget func()
 	test   string
 	kind   string
-	both   bool // halves do the same at the same time
+	both   bool // both halves execute the operations at the same time
 	size   int
-	n      int                   // messages in an array
+	n      int                   // number of messages in an array
 	at     splitc.Global[byte]   // the other's array
-	marker splitc.Global[uint64] // the other's word that marks the end of a stream
+	marker splitc.Global[uint64] // word of the other process that marks the end of a stream
 	mine   []byte                // source of sent data and destination of fetched data
 	next   int                   // in the arrays
 	value  int32
@@ -92,7 +92,7 @@ func (splitStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return s, nil
 }
 
-// newSplitConn makes an end on a NIC, which is the connection's if there is no error.
+// newSplitConn creates an end on a NIC. If there is no error, the end owns the NIC.
 func newSplitConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (s *splitConn, err error) {
 	s = &splitConn{nic: nic, test: c.Test, kind: strings.TrimSuffix(c.Kind, twoWay), both: strings.HasSuffix(c.Kind, twoWay), size: max(c.Size, 1)}
 	s.pause = func(ns int64) int64 { return pause(nic.Now, ns) }
@@ -107,7 +107,8 @@ func newSplitConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (s *split
 	return s, nil
 }
 
-// startSplit starts the program, whose name the server's address makes unique.
+// startSplit starts the program. The program's name contains the server's address, which makes it
+// unique.
 func startSplit(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (*splitc.World, error) {
 	addr, err := h.Exchange(nic.Addr().String())
 	if err != nil {
@@ -128,7 +129,7 @@ func heapFor(size int) int {
 }
 
 func (s *splitConn) allocate(ctx context.Context) error {
-	s.n = min(outstanding(s.size), vipl.DefaultQueueDepth) // the same number as vipl, so that both touch equally much memory
+	s.n = min(outstanding(s.size), vipl.DefaultQueueDepth) // as many messages as for vipl, so that both stacks use the same amount of memory
 	peer := 1 - s.w.MyProc()
 	to, err := splitc.AllSpreadMalloc[byte](ctx, s.w, 2, s.n*s.size)
 	if err != nil {
@@ -158,7 +159,7 @@ func (s *splitConn) place() (splitc.Global[byte], []byte) {
 	return s.at.Add(i), s.mine[i:][:s.size]
 }
 
-// PingPong is part of Conn: stores there and back, blocking reads, or barriers.
+// PingPong implements Conn by stores in both directions, blocking reads, or barriers.
 func (s *splitConn) PingPong(ctx context.Context, rtt []int64) error {
 	if s.test == Barrier {
 		return barriers(ctx, s.nic.Now, s.w.Barrier, rtt)
@@ -205,10 +206,10 @@ func (s *splitConn) Echo(ctx context.Context, n int) error {
 	return nil
 }
 
-// tell stores a word at the other half, which means that this half is done.
+// tell stores a word at the other half, which tells it that this half is done.
 func (s *splitConn) tell(ctx context.Context) error { return splitc.Store(ctx, s.w, s.marker, 1) }
 
-// Stream is part of Conn. The messages of both halves count, where both send.
+// Stream implements Conn. If both halves send, the messages of both count.
 func (s *splitConn) Stream(ctx context.Context, n int) (int, error) {
 	if err := s.all(ctx, n); err != nil {
 		return 0, err
@@ -237,7 +238,7 @@ func (s *splitConn) Sink(ctx context.Context, n int) error {
 	return s.tell(ctx)
 }
 
-// stored returns how many bytes of a stream of n the other half stores.
+// stored returns the number of bytes that the other half stores in a stream of n messages.
 func (s *splitConn) stored(n int) int {
 	if s.stores() {
 		return n * s.size
@@ -247,7 +248,7 @@ func (s *splitConn) stored(n int) int {
 
 func (s *splitConn) stores() bool { return s.kind == splitStore || s.kind == "" && s.test != Write }
 
-// all does a stream's operations, and completes them as far as this half can.
+// all executes a stream's operations, and completes them as far as this half can.
 func (s *splitConn) all(ctx context.Context, n int) error {
 	do := s.bulk
 	if s.test == Primitives {
@@ -262,7 +263,7 @@ func (s *splitConn) all(ctx context.Context, n int) error {
 	return s.w.Sync(ctx)
 }
 
-// bulk does an operation of any length.
+// bulk executes an operation of any length.
 func (s *splitConn) bulk(ctx context.Context, at splitc.Global[byte], mine []byte) error {
 	switch {
 	case s.stores():
@@ -277,7 +278,7 @@ func (s *splitConn) bulk(ctx context.Context, at splitc.Global[byte], mine []byt
 	return splitc.BulkPut(ctx, s.w, at, mine)
 }
 
-// primitive does an operation of an int, of four bytes as the paper's.
+// primitive executes an operation on an int, which has four bytes as in the paper.
 func (s *splitConn) primitive(ctx context.Context, at splitc.Global[byte], _ []byte) (err error) {
 	p := splitc.Cast[int32](at)
 	switch s.kind {
@@ -346,7 +347,7 @@ func (s *splitConn) burst(ctx context.Context, n int, ns int64) (sent, answered 
 	return sent, s.nic.Now() - start, err
 }
 
-// answer is the part of the other process for n requests.
+// answer is the other process's part of n requests.
 func (s *splitConn) answer(ctx context.Context, n int) error {
 	if !s.stores() {
 		return s.w.StoreSync(ctx, 8)
@@ -360,5 +361,5 @@ func (s *splitConn) answer(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return s.w.Poll() // what shared a message is not held back
+	return s.w.Poll() // a poll sends stores that wait to share a message
 }

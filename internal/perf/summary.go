@@ -12,8 +12,8 @@ import (
 // errNoSample is why a case has no record although nothing failed.
 var errNoSample = errors.New("the machine's state changed during every sample (try again, or increase --rounds)")
 
-// summarize makes the records of all measurements in the most common state. A
-// case without samples in it is reported in the next most common one.
+// summarize makes the records of all measurements from the samples in the most common state. For a
+// case without such samples, it uses the next most common state.
 func summarize(all []*measurement) ([]Record, error) {
 	found := states(all)
 	var records []Record
@@ -63,7 +63,7 @@ func record(c Case, samples []sample) (r Record, err error) {
 		r.P50 = oneWay(merged.ValueAtQuantile(50))
 		r.P99 = oneWay(merged.ValueAtQuantile(99))
 		r.Min = oneWay(merged.Min())
-		if c.Stack == ucxName { // its benchmark reports the median alone
+		if c.Stack == ucxName { // UCX's benchmark reports only the median
 			r.P99, r.Min = 0, 0
 		}
 	case Read, Overhead, Barrier:
@@ -84,12 +84,13 @@ func record(c Case, samples []sample) (r Record, err error) {
 	return r, err
 }
 
-// oneWay turns a round trip in nanoseconds into one-way microseconds.
+// oneWay converts a round-trip time in nanoseconds to a one-way time in microseconds.
 func oneWay(rtt int64) float64 { return float64(rtt) / 2000 }
 
-// failures are why measurements have no record: each cause once, with all that it has ended.
+// failures has the causes why measurements have no record. Each cause occurs once, with all cases
+// that it has ended.
 type failures struct {
-	causes []error // as they were found; of equal texts the first
+	causes []error // in the order of their detection; only the first of equal texts
 	cases  map[string][]string
 }
 
@@ -105,7 +106,7 @@ func (f *failures) add(c Case, cause error) {
 	f.cases[text] = append(f.cases[text], c.String())
 }
 
-// err returns the failures among measurements measurements as one error, or nil.
+// err returns the failures as one error, or nil. measurements is the number of all measurements.
 func (f *failures) err(measurements int) error {
 	var all []error
 	for _, cause := range f.causes {
