@@ -17,23 +17,23 @@ import (
 	"github.com/bobnet-go/bobnet/internal/lab"
 )
 
-// Collectives: the time of a call of every collective of mplite, by size and number of ranks, beside
-// the same calls of an MPI library.
+// The measurement of collectives: the time of a call of each collective of mplite, by size and
+// number of ranks, compared with the same call of an MPI library.
 
-// How the ranks of a measurement of collectives are joined.
+// The topologies in which collectives are measured.
 const (
-	CollPair   = "pair"       // a namespace for each rank: two are joined by a pair, others by a bridge
-	CollBridge = "bridge"     // always by a bridge
-	CollCut    = "bridge-cut" // by a bridge, with the senders' offloads off
+	CollPair   = "pair"       // a namespace for each rank: two ranks are joined by a veth pair, more by a bridge
+	CollBridge = "bridge"     // a namespace for each rank, always joined by a bridge
+	CollCut    = "bridge-cut" // as CollBridge, with the senders' offloads off
 	CollHost   = "host"       // one namespace
 )
 
 // CollPlan selects the measurements of Collectives. Empty fields mean the defaults.
 type CollPlan struct {
-	Names      []string // of CollNames; nil: all
+	Names      []string // names from CollNames; nil: all
 	Topologies []string // nil: CollPair and CollHost
 	Ranks      []int    // nil: 2, 4 and 8
-	Sizes      []int    // bytes of a vector, or of the part of each rank; nil: 8 B to 1 MiB
+	Sizes      []int    // bytes of the vector, or of each rank's part of it; nil: 8 B to 1 MiB
 	MTUs       []int    // nil: DefaultMTU
 	Rounds     int      // 0: 3
 	Sample     time.Duration
@@ -86,13 +86,13 @@ type CollRecord struct {
 	Topology   string  `json:"topology"`
 	Ranks      int     `json:"ranks"`
 	MTU        int     `json:"mtu"`
-	Size       int     `json:"size"`            // bytes of a vector, or of the part of each rank
-	Micros     float64 `json:"us"`              // of a call, microseconds; the median of the rounds
-	Rounds     int     `json:"rounds"`          // that it is the median of
-	Ratio      float64 `json:"ratio,omitempty"` // of mplite: its time over that of the MPI library
+	Size       int     `json:"size"`            // bytes of the vector, or of each rank's part of it
+	Micros     float64 `json:"us"`              // microseconds of a call, median of the rounds
+	Rounds     int     `json:"rounds"`          // number of rounds
+	Ratio      float64 `json:"ratio,omitempty"` // only of mplite: its time divided by the MPI library's time
 }
 
-// same reports whether a and b are of the same call, by different stacks.
+// same reports whether r and o measure the same call. Their stacks may differ.
 func (r CollRecord) same(o CollRecord) bool {
 	return r.Collective == o.Collective && r.Size == o.Size && r.sameGroup(o)
 }
@@ -101,7 +101,7 @@ func (r CollRecord) sameGroup(o CollRecord) bool {
 	return r.Mode == o.Mode && r.Topology == o.Topology && r.Ranks == o.Ranks && r.MTU == o.MTU
 }
 
-// group describes the calls with which r shares a table: "4 ranks, bridge, MTU 1500, loop".
+// group returns the title of the table for r: "4 ranks, bridge, MTU 1500, loop".
 func (r CollRecord) group() string {
 	return fmt.Sprintf("%d ranks, %s, MTU %d, %s", r.Ranks, r.Topology, r.MTU, r.Mode)
 }
@@ -113,22 +113,23 @@ type CollConfig struct {
 	Rank []string
 	// MPI is the program that BuildMPI has made; nil leaves the comparison out.
 	MPI *MPI
-	// Lab, if not nil, is called with each lab. It returns what to do at its end.
+	// Lab, if not nil, is called with each lab. It returns a function that is called at the lab's
+	// end.
 	Lab      func(l *lab.Lab) (done func())
 	Progress func(done, total int, what string) // may be nil
 	Stderr   io.Writer                          // of the ranks
 	Log      *slog.Logger                       // nil = slog.Default()
 }
 
-// collPatience bounds one run of all ranks.
+// collPatience is the time limit of one run of all ranks.
 const collPatience = 10 * time.Minute
 
 var errCollTime = fmt.Errorf("perf: the ranks have not finished after %v (measure fewer --sizes or --ranks)", collPatience)
 
-// collRun is the measurement of one start of the ranks of a stack: all collectives and sizes.
+// collRun is what one start of a stack's ranks measures: all collectives and sizes.
 type collRun struct {
 	records []CollRecord // without times
-	times   [][]float64  // of each record, by round
+	times   [][]float64  // times of each record, by round
 	cfg     lab.Config
 	mpi     bool
 }
@@ -193,7 +194,7 @@ func (p CollPlan) run(topology string, ranks, mtu int, mpi *MPI) *collRun {
 	return r
 }
 
-// measure starts the ranks once and adds the times that rank 0 prints.
+// measure starts the ranks once, and adds the times that rank 0 prints to r.
 func (r *collRun) measure(ctx context.Context, plan CollPlan, cfg CollConfig) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, collPatience, errCollTime)
 	defer cancel()
@@ -240,7 +241,7 @@ func (r *collRun) read(out io.Reader) error {
 	return nil
 }
 
-// collMedians returns the records that have been measured, with the ratios of mplite's.
+// collMedians returns the records of all measured calls. Records of mplite have the ratio.
 func collMedians(runs []*collRun) (records []CollRecord) {
 	for _, r := range runs {
 		for i, rec := range r.records {
@@ -260,7 +261,7 @@ func collMedians(runs []*collRun) (records []CollRecord) {
 	return records
 }
 
-// collBase returns what r, a record of mplite, is compared with, or nil.
+// collBase returns the record with which r, a record of mplite, is compared, or nil.
 func collBase(records []CollRecord, r CollRecord) *CollRecord {
 	if r.Stack != "mplite" {
 		return nil
@@ -273,9 +274,10 @@ func collBase(records []CollRecord, r CollRecord) *CollRecord {
 	return nil
 }
 
-// WriteCollectives prints the records for people: a table for each number of ranks, topology and
-// mode, with a row for each collective and a column for each size. If an MPI library was measured,
-// tables have the ratios, and the list of the calls in which it is ahead follows, the worst first.
+// WriteCollectives prints the records as tables, one for each number of ranks, topology and mode. A
+// table has a row for each collective and a column for each size. If an MPI library was measured,
+// the tables have the ratios, and a list of the calls in which the library is faster follows, the
+// worst ratio first.
 func WriteCollectives(w io.Writer, records []CollRecord) error {
 	own := slices.DeleteFunc(slices.Clone(records), func(r CollRecord) bool { return r.Stack != "mplite" })
 	compared := slices.ContainsFunc(own, func(r CollRecord) bool { return r.Ratio > 0 })
@@ -290,7 +292,7 @@ func WriteCollectives(w io.Writer, records []CollRecord) error {
 	return writeCollWorst(w, own, records)
 }
 
-// collGroups divides records by table.
+// collGroups divides the records into tables.
 func collGroups(records []CollRecord) (groups [][]CollRecord) {
 	for _, r := range records {
 		i := slices.IndexFunc(groups, func(g []CollRecord) bool { return g[0].sameGroup(r) })
@@ -344,7 +346,7 @@ func writeCollTable(w io.Writer, group []CollRecord, compared bool) error {
 	return err
 }
 
-// collCell returns the cells for one call. A barrier, which has no size, is in the first column.
+// collCell returns the cells of one call. A barrier has no size, so it is in the first column.
 func collCell(group []CollRecord, name string, size int, first, compared bool) string {
 	i := slices.IndexFunc(group, func(r CollRecord) bool {
 		return r.Collective == name && (r.Size == size || name == collBarrier && first)
@@ -378,10 +380,10 @@ func collMean(records []CollRecord) float64 {
 	return math.Exp(sum / float64(n))
 }
 
-// collWorst is how many calls are listed at most.
+// collWorst is the maximum number of calls in the list.
 const collWorst = 30
 
-// writeCollWorst lists the calls in which the MPI library is ahead.
+// writeCollWorst lists the calls in which the MPI library is faster.
 func writeCollWorst(w io.Writer, own, all []CollRecord) error {
 	compared := 0
 	for _, r := range own {

@@ -23,28 +23,28 @@ import (
 
 // LocalConfig configures how Local runs the halves.
 type LocalConfig struct {
-	// Half is a command line of this program that calls RunHalf.
+	// Half is a command line that starts this program so that it calls RunHalf.
 	Half []string
 	// Card is the command line of Half.Card.
 	Card []string
-	// Profiles makes the halves write pprof files.
+	// Profiles tells the halves which pprof files to write.
 	Profiles Profiles
-	// Pcap, if not empty, names a pcapng file for the client's frames; the
-	// server's go to one with "-server" before the extension.
+	// Pcap, if not empty, is the name of a pcapng file for the client's frames. The file for the
+	// server's frames has "-server" before the extension.
 	Pcap string
-	// Lab, if not nil, is called with each lab before the halves start, and with
-	// the namespaces of the client and the server, which may be the same. It
-	// returns what to add to the environment of each, and what to do at the end.
+	// Lab, if not nil, is called before the halves start with each lab and the namespaces of the
+	// client and the server, which may be the same. It returns additions to the environment of each
+	// half, and a function that is called at the end.
 	Lab      func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error)
-	Topology lab.Topology // how the namespaces are joined; lab.Auto = lab.Pair
-	Segment  bool         // the senders' kernels cut frames that are longer than the MTU; see lab.Config
+	Topology lab.Topology // how the namespaces are joined; lab.Auto means lab.Pair
+	Segment  bool         // the senders' kernels cut frames longer than the MTU into segments; see lab.Config
 	Progress Progress     // may be nil
 	Log      *slog.Logger // nil = slog.Default()
 
-	patience time.Duration // how long the client may be silent; 0 means as long as the plan may need
+	patience time.Duration // how long the client half may print nothing; 0: computed from the plan
 }
 
-// halfConfig is the first input of a half that Local has started.
+// halfConfig is the configuration that a half started by Local reads first.
 type halfConfig struct {
 	Server   bool
 	IP       netip.Addr
@@ -55,7 +55,7 @@ type halfConfig struct {
 	Card     []string
 }
 
-// event is a line that the client half writes while it measures.
+// event is a line that the client half prints while it measures.
 type event struct {
 	Done, Total int
 	Case        *Case   `json:",omitempty"`
@@ -64,9 +64,9 @@ type event struct {
 	Lost        string  `json:",omitempty"` // why a file could not be written
 }
 
-// The descriptors that a half is started with.
+// The descriptors with which a half starts.
 const (
-	fdControl = 3 // to the other half
+	fdControl = 3 // the control channel to the other half
 	fdParent  = 4 // to Local
 )
 
@@ -124,7 +124,7 @@ type pair struct {
 
 	together bool // in one namespace
 	patience time.Duration
-	parents  [2]*net.UnixConn // to the client and the server
+	parents  [2]*net.UnixConn // connections to the client and the server
 }
 
 func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
@@ -171,7 +171,7 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 			failure = fmt.Errorf("perf: half %d: %w", i, err)
 		}
 	}
-	var last event // of the server half, which has no other
+	var last event // the server half writes only one event
 	if json.NewDecoder(p.parents[1]).Decode(&last) == nil && last.Lost != "" {
 		failure = errors.Join(failure, lostFile(last.Lost))
 	}
@@ -181,8 +181,8 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 // lostFile returns the error for a file that a half could not write.
 func lostFile(text string) error { return &userfile.WriteError{Err: errors.New(text)} }
 
-// rank returns the namespace of a half: the client's is 0, the server's 1, or
-// the client's too.
+// rank returns the namespace of a half. The client has namespace 0. The server has namespace 1 or,
+// if there is only one, 0.
 func (p *pair) rank(half int) int {
 	if p.together {
 		return 0
@@ -224,11 +224,12 @@ func (p *pair) start(l *lab.Lab, env [2][]string) ([]*lab.Proc, error) {
 	return procs, nil
 }
 
-// errSilent ends a measurement in which a half is stuck: all that a half waits for has its time.
+// errSilent ends a measurement in which a half hangs. Each wait of a half has a time limit, so a
+// half that works prints something in time.
 var errSilent = errors.New("a half hangs (its state is on standard error; please report it)")
 
-// patience returns how long the client half of a plan may be silent. It is longer than one attempt
-// at a sample, in which either half may wait until its time limit, on a busy machine.
+// patience returns how long the client half may print nothing. It is longer than one attempt of a
+// sample on a busy machine, in which both halves wait until their time limits.
 func patience(plan Plan) time.Duration {
 	longest := time.Duration(0)
 	for _, test := range plan.Tests {
@@ -237,7 +238,8 @@ func patience(plan Plan) time.Duration {
 	return 4*longest + time.Minute
 }
 
-// quit makes the halves print what they wait for and the stacks of their goroutines, and ends them.
+// quit makes the halves print what they wait for and the stacks of their goroutines, and then ends
+// them.
 func quit(procs []*lab.Proc) {
 	for _, sig := range []unix.Signal{unix.SIGQUIT, unix.SIGQUIT, unix.SIGKILL} {
 		for _, proc := range procs {
@@ -254,10 +256,10 @@ func quit(procs []*lab.Proc) {
 	}
 }
 
-// quitGrace is how long the halves have to print each.
+// quitGrace is how long the halves may take for each of the two.
 const quitGrace = 2 * time.Second
 
-// listen reads the lines of the client half until it ends, or is silent for too long.
+// listen reads the lines of the client half until the half ends or prints nothing for too long.
 func (p *pair) listen() error {
 	dec := json.NewDecoder(p.parents[0])
 	var failure error
@@ -284,8 +286,8 @@ func (p *pair) listen() error {
 	}
 }
 
-// RunHalf is the life of a process that Local has started. watch may be nil. A file that cannot be
-// written is reported to Local.
+// RunHalf is the main function of a process that Local has started. watch may be nil. It reports a
+// file that cannot be written to Local.
 func RunHalf(ctx context.Context, watch Watcher) error {
 	ctl, err := fileConn(os.NewFile(fdControl, "control"))
 	if err != nil {
@@ -298,7 +300,7 @@ func RunHalf(ctx context.Context, watch Watcher) error {
 	}
 	defer parent.Close()
 	var cfg halfConfig
-	// To the end: a byte left unread would turn our close into a reset.
+	// Read to the end: if a byte were left unread, closing would reset the connection.
 	if b, err := io.ReadAll(parent); err != nil {
 		return fmt.Errorf("perf: read the plan: %w", err)
 	} else if err := json.Unmarshal(b, &cfg); err != nil {
@@ -315,7 +317,7 @@ func RunHalf(ctx context.Context, watch Watcher) error {
 	return err
 }
 
-// run measures or serves, and writes the files that are asked for.
+// run measures or serves, and writes the files that cfg names.
 func (h *Half) run(ctx context.Context, cfg halfConfig, out *json.Encoder) (err error) {
 	if cfg.Pcap != "" {
 		if cfg.Server {
@@ -336,8 +338,8 @@ func (h *Half) run(ctx context.Context, cfg halfConfig, out *json.Encoder) (err 
 	})
 }
 
-// report measures and writes events. Failures are events too, so that the
-// process itself succeeds.
+// report measures and writes events. Failures are events too; the process itself exits without an
+// error.
 func (h *Half) report(ctx context.Context, cfg halfConfig, out *json.Encoder) error {
 	records, err := h.Measure(ctx, cfg.Plan, cfg.Cases, func(done, total int, last Case) {
 		out.Encode(event{Done: done, Total: total, Case: &last}) // only progress
@@ -361,7 +363,7 @@ func socketpair() ([2]*os.File, error) {
 	return [2]*os.File{os.NewFile(uintptr(fds[0]), "half"), os.NewFile(uintptr(fds[1]), "half")}, nil
 }
 
-// fileConn makes a connection of f, which it closes.
+// fileConn returns a connection with the descriptor of f, and closes f.
 func fileConn(f *os.File) (*net.UnixConn, error) {
 	defer f.Close()
 	conn, err := net.FileConn(f)

@@ -20,15 +20,15 @@ import (
 //go:embed c/collectives.c
 var collectivesSource []byte
 
-// MPI is the C program that calls the collectives of an MPI library, and how to start it.
+// MPI is a C program that calls the collectives of an MPI library, with the command that starts it.
 type MPI struct {
 	program string
 	agent   string // the script that mpiexec starts in place of ssh
-	open    bool   // Open MPI; else MPICH, or another library with hydra's mpiexec
+	open    bool   // Open MPI; otherwise MPICH or another library with hydra's mpiexec
 }
 
-// BuildMPI builds the program in a directory, which must exist as long as the program is used. The
-// error names missing packages.
+// BuildMPI builds the program in dir. The directory must exist as long as the program is in use.
+// The error names missing packages.
 func BuildMPI(ctx context.Context, dir string) (*MPI, error) {
 	const hint = "(try: apt-get install mpich libmpich-dev)"
 	m := &MPI{program: filepath.Join(dir, "collectives"), agent: filepath.Join(dir, "agent")}
@@ -58,7 +58,8 @@ func (m *MPI) Stack() string {
 	return "mpich"
 }
 
-// run runs the program with a rank in each namespace of l, or with all ranks in the only one.
+// run runs the program with one rank in each namespace of l, or with all ranks in the namespace if
+// there is only one.
 func (m *MPI) run(ctx context.Context, l *lab.Lab, args []string, out, errOut io.Writer) error {
 	hosts, done, err := m.prepare(l)
 	if err != nil {
@@ -75,7 +76,7 @@ func (m *MPI) run(ctx context.Context, l *lab.Lab, args []string, out, errOut io
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "UCX_LOG_LEVEL=error")
-	if hosts != nil { // namespaces of one machine: UCX would find out and use shared memory
+	if hosts != nil { // UCX would detect that all namespaces are on one machine, and would use shared memory
 		cmd.Env = append(cmd.Env, "UCX_TLS=tcp,self", "UCX_NET_DEVICES="+lab.Interface)
 	}
 	cmd.Stdout, cmd.Stderr = out, errOut
@@ -83,7 +84,7 @@ func (m *MPI) run(ctx context.Context, l *lab.Lab, args []string, out, errOut io
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { p.Signal(unix.SIGKILL) }) // the end of the lab kills the processes that it started
+	stop := context.AfterFunc(ctx, func() { p.Signal(unix.SIGKILL) }) // at the end of the lab, the processes that mpiexec started are killed
 	defer stop()
 	if err := p.Wait(); err != nil {
 		return fmt.Errorf("perf: mpiexec: %w", err)
@@ -91,8 +92,8 @@ func (m *MPI) run(ctx context.Context, l *lab.Lab, args []string, out, errOut io
 	return nil
 }
 
-// ownProc is a shell's command that runs another one with a /proc of the lab's process numbers. UCX
-// finds the memory of other ranks of the host there.
+// ownProc is a shell command that runs another command with a /proc that has the lab's process
+// numbers. UCX finds the memory of the host's other ranks there.
 const ownProc = `mount -t proc proc /proc; exec "$0" "$@"`
 
 // hydra returns the command line of MPICH's mpiexec.
@@ -108,7 +109,7 @@ func (m *MPI) hydra(hosts []string, ranks int) []string {
 // orte returns the command line of Open MPI's mpiexec.
 func (m *MPI) orte(hosts []string, ranks int) []string {
 	argv := []string{"mpiexec", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", strconv.Itoa(ranks)}
-	if ranks > runtime.NumCPU() { // it takes the namespaces for hosts, and would not know
+	if ranks > runtime.NumCPU() { // Open MPI takes the namespaces for hosts, and does not detect that they share the processors
 		argv = append(argv, "--mca", "mpi_yield_when_idle", "1")
 	}
 	if hosts == nil {
@@ -119,9 +120,9 @@ func (m *MPI) orte(hosts []string, ranks int) []string {
 		"--mca", "pml", "ob1", "--mca", "btl", "tcp,self")
 }
 
-// prepare writes the agent by which mpiexec reaches the namespaces of l, if there are several, and
-// returns their addresses. A process sleeps in each namespace, so that nsenter finds the namespace
-// and its /sys. done ends these processes.
+// prepare returns the addresses of the namespaces of l. If there are several, it writes the agent
+// script by which mpiexec starts processes in them. A process sleeps in each namespace, so that
+// nsenter finds the namespace and its /sys. done ends these processes.
 func (m *MPI) prepare(l *lab.Lab) (hosts []string, done func(), err error) {
 	var sleepers []*lab.Proc
 	done = func() {
@@ -152,7 +153,7 @@ func (m *MPI) prepare(l *lab.Lab) (hosts []string, done func(), err error) {
 	return hosts, done, nil
 }
 
-// agentScript is called as ssh is: options, a host, and a command for a shell.
+// agentScript is called like ssh: with options, a host, and a shell command.
 const agentScript = `#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 case $1 in

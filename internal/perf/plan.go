@@ -24,11 +24,11 @@ var (
 )
 
 // linkShm joins processes of one host. Local runs both halves in one namespace for it. Its frames
-// have the greatest possible length, whatever the MTU.
+// always have the maximum length, whatever the plan's MTU.
 const linkShm = "shm"
 
-// defaultTests are all but those of Split-C's operations, which are many, and of barriers.
-// Split-C's logp, too, is measured if it is asked for.
+// defaultTests are all tests except barriers and those of Split-C's operations, which have many
+// cases. Split-C's logp is also measured only on request.
 var defaultTests = slices.DeleteFunc(slices.Clone(Tests), func(test string) bool { return test == Primitives || test == Bulk || test == Barrier })
 
 // The defaults of Plan's numbers.
@@ -38,20 +38,20 @@ const (
 	DefaultSample = 30 * time.Millisecond
 )
 
-// Sizes that a test uses when the plan names none, in bytes.
+// Sizes in bytes that a test uses if the plan names none.
 var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Bidirectional: {1 << 20}, Rate: {64},
 	Read: {64}, Write: {1 << 20}, Overhead: {64, 4 << 10, 1 << 20}, LogP: {16},
 	Primitives: {4}, Barrier: {0}, Bulk: {4, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20}}
 
-// defaultCredits are the numbers of requests that am2 has in flight: the number of the other
-// stacks, half of that, and the number of the virtual-network paper, whose rates are measured, too.
+// defaultCredits are the numbers of requests that am2 has in flight: the number that other stacks
+// have, half of it, and the number of the virtual-network paper.
 var defaultCredits = []int{usualCredits, usualCredits / 2, endpoint.DefaultCredits.Short}
 
-// usualCredits need not be named in tables. Of 4 KiB they make eight long frames, so
-// that the sender has not to wait for answers; other stacks have 4 MiB under way.
+// usualCredits is the number that tables do not mention. With messages of 4 KiB it fills eight long
+// frames, so that the sender need not wait for answers. Other stacks have 4 MiB in flight.
 const usualCredits = 128
 
-// MaxSize is the largest message that is measured, in bytes.
+// MaxSize is the maximum size of a message in bytes.
 const MaxSize = 64 << 20
 
 // Plan selects measurements. Empty fields mean the defaults that `bobnet perf` documents. Several
@@ -59,22 +59,22 @@ const MaxSize = 64 << 20
 type Plan struct {
 	Stacks, Tests, Levels, Waits, Links, Layers, XDP, Long []string
 
-	Sizes   []int         // bytes; nil: the test's own
-	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 128, 64 and 4
-	MTUs    []int         // of the links that Local makes; nil: DefaultMTU
+	Sizes   []int         // bytes; nil: the test's default sizes
+	Credits []int         // requests of am2 in flight: the rate is measured with each number, other tests with the first; nil: 128, 64 and 4
+	MTUs    []int         // MTUs of the links that Local creates; nil: DefaultMTU
 	Count   int           // messages in a measurement; 0: as many as fit in Sample
 	Rounds  int           // samples of each case; 0: DefaultRounds
 	Sample  time.Duration // length of a sample; 0: DefaultSample
-	Limit   time.Duration // no case gets another sample later than this; 0: Rounds alone counts
-	// Strict makes Limit the end of the measurement, also for cases without a sample: these have
-	// no record, and are no failure. Sizes are measured in the order in which Sizes has them.
+	Limit   time.Duration // after this time no case gets another sample; 0: no limit
+	// Strict ends the measurement at Limit even if cases have no sample. Such cases have no record,
+	// and do not count as failures. Sizes are measured in the order of the field Sizes.
 	Strict bool
-	// Libtirpc is the program that BuildLibtirpc has made: both halves are of this machine. Empty
-	// leaves calls by libtirpc out of vrpc.
+	// Libtirpc is the path of the program that BuildLibtirpc has built. It requires that both
+	// halves are on this machine. If it is empty, vrpc is measured without libtirpc.
 	Libtirpc string
 	// UCX is the program that FindUCX has found. Empty leaves the stack ucx out.
 	UCX    string
-	Sealed bool // vipl is measured with sealed frames, too, on the link ring
+	Sealed bool // on the link ring, vipl is also measured with sealed frames
 
 	brief bool // the tests are the default ones
 }
@@ -107,8 +107,8 @@ func fill[T any](field *[]T, values []T) {
 	}
 }
 
-// Validate reports what in the plan cannot be measured; the error wraps
-// ErrPlan and names what could be.
+// Validate returns an error if something in the plan cannot be measured. The error wraps ErrPlan
+// and names valid values.
 func (p Plan) Validate() error {
 	p = p.withDefaults()
 	for _, s := range p.Stacks {
@@ -161,9 +161,8 @@ func (p Plan) validateNumbers() error {
 	return nil
 }
 
-// minMTU is the smallest MTU in bytes that all stacks of a plan with defaults can
-// be measured with. Those on a NIC need vipl's, unless their link has an MTU of
-// its own.
+// minMTU is the minimum MTU in bytes for all stacks of a plan with defaults. Stacks on a NIC need
+// the minimum of vipl, unless their link has an MTU of its own.
 func (p Plan) minMTU() int {
 	onNIC := func(stack string) bool {
 		return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc", "splitc", "stream"}, stack)
@@ -174,9 +173,9 @@ func (p Plan) minMTU() int {
 	return vipl.MinMTU
 }
 
-// runs divides a plan with defaults into parts that one pair of halves can measure: one for each
-// MTU, and one for the link shm, whose MTU is fixed. With shm, the stacks of the kernel use the
-// loopback interface.
+// runs divides a plan with defaults into parts that one pair of halves can measure. There is one
+// part for each MTU, and one for the link shm, whose MTU is fixed. In the part for shm, the stacks
+// of the kernel use the loopback interface.
 func (p Plan) runs() []Plan {
 	var all []Plan
 	add := func(r Plan) {
@@ -229,9 +228,8 @@ func (p Plan) Cases(mtu int) []Case {
 	return p.withWays(cases)
 }
 
-// checkCases reports a stack among those that the user has named of which the
-// plan, with defaults, has made no case: it would be missed in the output. The
-// error wraps ErrPlan and names a case that could be.
+// checkCases returns an error if the plan has no case for a stack that the user has named, because
+// the user would miss it in the output. The error wraps ErrPlan and names a possible case.
 func (p Plan) checkCases(named []string, cases []Case) error {
 	for _, stack := range named {
 		if !slices.ContainsFunc(cases, func(c Case) bool { return c.Stack == stack }) {
@@ -244,7 +242,7 @@ func (p Plan) checkCases(named []string, cases []Case) error {
 	return nil
 }
 
-// asked describes the cases of the plan.
+// asked describes the plan's tests, waits, links and sizes.
 func (p Plan) asked() string {
 	text := fmt.Sprintf("by the tests %v, waiting by %v, over the links %v", p.Tests, p.Waits, p.Links)
 	if len(p.Sizes) > 0 {
@@ -253,7 +251,7 @@ func (p Plan) asked() string {
 	return text
 }
 
-// instead returns a case of a stack that is as near as can be to the plan.
+// instead returns the possible case of a stack that is nearest to the plan.
 func (p Plan) instead(stack string) Case {
 	p.Stacks = []string{stack}
 	for _, change := range []func(){
@@ -275,7 +273,7 @@ func (p Plan) instead(stack string) Case {
 // link, which plans call "auto".
 type Ways struct {
 	XDP  string `json:"xdp,omitempty"`  // sends through AF_XDP
-	Long string `json:"long,omitempty"` // carries frames beyond the MTU
+	Long string `json:"long,omitempty"` // the link carries frames longer than the MTU
 	Seal string `json:"seal,omitempty"` // frames are sealed under a key: "on" or ""
 }
 
@@ -296,8 +294,8 @@ func (w Ways) String() (text string) {
 	return text
 }
 
-// withWays makes a case of each choice of the plan's out of every case on the
-// link "ring". The stack raw has no long frames.
+// withWays replaces each case on the link "ring" by one case for each combination of the plan's
+// options. The stack raw has no long frames.
 func (p *Plan) withWays(cases []Case) []Case {
 	var all []Case
 	for _, c := range cases {
@@ -318,7 +316,8 @@ func (p *Plan) withWays(cases []Case) []Case {
 	return all
 }
 
-// withSeal returns c, and for the stack vipl, if the plan wants it, c with sealed frames.
+// withSeal returns c. For the stack vipl, if the plan has Sealed, it also returns c with sealed
+// frames.
 func (p *Plan) withSeal(c Case) []Case {
 	sealed := c
 	if sealed.Seal = "on"; p.Sealed && c.Stack == "vipl" {
@@ -327,11 +326,11 @@ func (p *Plan) withSeal(c Case) []Case {
 	return []Case{c}
 }
 
-// EnvKeyFile passes to the halves that Local starts the file with the key of the cases whose frames
-// are sealed.
+// EnvKeyFile is the environment variable that passes the key file for sealed frames to the halves
+// that Local starts.
 const EnvKeyFile = "BOBNET_PERF_KEY_FILE"
 
-// key returns the source of the case's key, nil for the environment's or none.
+// key returns the source of the key for the case; nil: the environment's key or none.
 func (c Case) key() seal.Source {
 	if c.Seal == "" {
 		return nil
@@ -339,8 +338,7 @@ func (c Case) key() seal.Source {
 	return seal.File(os.Getenv(EnvKeyFile))
 }
 
-// chosen returns those of Choices that are in plan, in their order, in a Case's
-// terms.
+// chosen returns those of Choices that are in plan, in the order of Choices, as values of a Case.
 func chosen(plan []string) (ways []string) {
 	for i, choice := range Choices {
 		switch {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedStack is what shared memory gives without any protocol, the floor of
-// the link "shm": "line" bounces a bare cache line between the halves, and
-// "handoff" copies messages once, into memory of both, where the other half
-// reads every cache line of them. Both halves must be on one host.
+// sharedStack measures shared memory without any protocol, which is the lower limit of times on the
+// link "shm". The stack "line" bounces a cache line between the halves. The stack "handoff" copies
+// messages once into shared memory, where the other half reads each of their cache lines. Both
+// halves must be on one host.
 type sharedStack struct{ name, test string }
 
 // Cases is part of Stack.
@@ -33,10 +33,10 @@ type sharedConn struct {
 	tx      cursor
 	bounced uint64 // round trips
 	handed  uint64 // chunks
-	touched uint64 // what touch has read, so that it is not left out
+	touched uint64 // sum of the values that touch has read; it keeps the compiler from omitting the reads
 }
 
-// Open is part of Stack. The server makes the memory and passes it on.
+// Open implements Stack. The server allocates the memory and sends its descriptor to the client.
 func (sharedStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	fd, err := h.shareMemory(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (sharedStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return &sharedConn{mem: mem, tx: newCursor(c.Size)}, nil
 }
 
-// shareMemory returns a descriptor of memory that both halves have.
+// shareMemory returns a descriptor of memory that both halves share.
 func (h *Half) shareMemory(ctx context.Context) (int, error) {
 	if !h.server {
 		name, err := h.Exchange("")
@@ -70,8 +70,8 @@ func (h *Half) shareMemory(ctx context.Context) (int, error) {
 	return sendMemory(ctx, l)
 }
 
-// sendMemory makes the memory and gives it to the first process of this user's that connects. Any user
-// of the host can see the socket's name, and connect.
+// sendMemory allocates the memory and sends it to the first process of this user that connects. It
+// checks the user, because any user of the host can see the socket's name and connect.
 func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
 	fd, err := unix.MemfdCreate("bobnet-perf", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -99,7 +99,7 @@ func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
 	return fd, nil
 }
 
-// errNoMemory ends a sample of halves that are not on one host.
+// errNoMemory is the error for halves that are not on one host.
 var errNoMemory = errors.New("perf: no shared memory from the other half (are both in the same network namespace?)")
 
 func receiveMemory(ctx context.Context, name string) (int, error) {
@@ -125,8 +125,8 @@ func receiveMemory(ctx context.Context, name string) (int, error) {
 	return m.FDs[0], nil
 }
 
-// lineChunk is how many bounces are timed together, because a reading of the
-// clock would cost a good part of one.
+// lineChunk is the number of bounces that are timed together. Reading the clock after each bounce
+// would take a large part of the bounce's time.
 const lineChunk = 64
 
 // PingPong is part of Conn.

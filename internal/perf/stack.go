@@ -11,34 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stack is a way to move messages between the halves. Implementations keep no
-// state between connections.
+// Stack is a method of transferring messages between the halves. Implementations keep no state
+// between connections.
 type Stack interface {
-	// Cases returns the variants of test that the stack has under the plan:
-	// which levels, ways to wait and links. Cases whose size the stack cannot
-	// carry are left out.
+	// Cases returns the variants of test that the plan asks of the stack, by reliability level,
+	// kind of wait and link. It omits cases whose size the stack does not support.
 	Cases(p *Plan, test string, mtu, size int) []Case
 
-	// Open makes one end of a connection for samples of c. Both halves call it
-	// at the same time and meet by Half.Exchange.
+	// Open creates one end of a connection for samples of c. Both halves call it at the same time,
+	// and exchange their addresses by Half.Exchange.
 	Open(ctx context.Context, h *Half, c Case) (Conn, error)
 }
 
-// Conn is one end of a connection, set up for one Case. Calls come in pairs,
-// one on each half: PingPong with Echo, Stream with Sink. All of them end with
-// an error when ctx does. A Conn is used by one goroutine.
+// Conn is one end of a connection, set up for one Case. Calls come in pairs, one on each half:
+// PingPong with Echo, Stream with Sink. All of them return an error when ctx ends. Only one
+// goroutine may use a Conn.
 type Conn interface {
-	// PingPong sends a message and waits for the answer, len(rtt) times, and
-	// notes the nanoseconds that each round trip took.
+	// PingPong sends a message and waits for the answer, len(rtt) times, and stores the nanoseconds
+	// of each round trip in rtt.
 	PingPong(ctx context.Context, rtt []int64) error
 	// Echo answers n messages.
 	Echo(ctx context.Context, n int) error
-	// Stream sends n messages, several outstanding, and returns when the other
-	// side has received the last, and how many did arrive, on both sides.
+	// Stream sends n messages with several in flight. It returns when the other half has received
+	// the last message, and returns how many messages have arrived at both halves.
 	Stream(ctx context.Context, n int) (arrived int, err error)
 	// Sink receives what Stream sends.
 	Sink(ctx context.Context, n int) error
-	// Counters returns what this side has counted since Open.
+	// Counters returns this half's counters since Open.
 	Counters() Counters
 	Close() error
 }
@@ -47,7 +46,7 @@ type Conn interface {
 type Counters struct {
 	Retransmits uint64        `json:"retransmits"`
 	Drops       uint64        `json:"drops"`
-	CPU         time.Duration `json:"cpu_ns"` // processor time of the process during the messages; no Conn sets it
+	CPU         time.Duration `json:"cpu_ns"` // processor time of the process during the messages; set by the half, not by a Conn
 }
 
 func (c *Counters) add(o Counters) {
@@ -66,8 +65,8 @@ func processorTime() time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// stacks is the table of what can be measured, and its order is the order of
-// the output. A stack is added here and nowhere else.
+// stacks is the table of all stacks, in the order of the output. A new stack needs an entry here
+// and nowhere else.
 var stacks = []struct {
 	name  string
 	stack Stack
@@ -90,7 +89,7 @@ var stacks = []struct {
 // ErrPlan is wrapped by every error about an invalid plan.
 var ErrPlan = errors.New("cannot be measured")
 
-// errLost ends a sample in which an unprotected frame did not arrive.
+// errLost ends a sample in which a frame was lost that the stack does not retransmit.
 var errLost = errors.New("a frame was lost, and this stack does not retransmit")
 
 // Stacks returns the names of the stacks, in the order of the output.
@@ -116,20 +115,20 @@ func stackByName(name string) (Stack, error) {
 	return nil, fmt.Errorf("perf: stack %q %w: want some of %v", name, ErrPlan, Stacks())
 }
 
-// stackOrder returns the place of a stack in the output.
+// stackOrder returns the position of a stack in the output.
 func stackOrder(name string) int {
 	return slices.Index(Stacks(), name)
 }
 
-// outstanding returns how many messages of a size a bandwidth or rate test
-// keeps under way, and so how many buffers it walks through: about 4 MiB, and
-// enough small ones to fill frames.
+// outstanding returns how many messages of a size a bandwidth or rate test keeps in flight. The
+// number of its buffers is the same. The messages have about 4 MiB together; of small messages
+// there are enough to fill frames.
 func outstanding(size int) int {
 	const memory = 4 << 20
 	return min(max(memory/max(size, 1), 4), 1024)
 }
 
-// sortCases brings cases into the order of the output.
+// sortCases sorts cases in the order of the output.
 func sortCases(cases []Case) {
 	sort.SliceStable(cases, func(i, j int) bool {
 		a, b := cases[i], cases[j]

@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Cases are the promises.
+// Cases has one case for each promise.
 var Cases = []Case{
 	{"Write", serving(1<<16, nil), caseWrite},
 	{"Gather", serving(1<<16, nil), caseGather},
@@ -29,7 +29,8 @@ var Cases = []Case{
 	{"Close", caseEnd, caseStream(provider.ErrPeer)},
 }
 
-// serving is an exporter of size bytes for export 0 that wants after of them in the end.
+// serving returns the body of an exporter with size bytes for export 0. At the end, the exporter
+// calls after with its memory.
 func serving(size int, after func(n *Node, memory []byte) error) func(n, other *Node) error {
 	return func(n, _ *Node) error {
 		memory := n.memory(size)
@@ -41,15 +42,16 @@ func serving(size int, after func(n *Node, memory []byte) error) func(n, other *
 	}
 }
 
-// holds compares the memory of an exporter's one grant. Both processes are of one program.
+// holds compares the memory of an exporter's only grant with want. It can read the memory because
+// both processes are parts of one program.
 func (n *Node) holds(what string, want []byte) (err error) {
-	n.p.Poll() // behind what its engine has written, and before what it will write
+	n.p.Poll() // the two calls of Poll order the comparison after the engine's writes so far, and before its next ones
 	n.under(func() { err = same(what, n.grant().Mem, want) })
 	n.p.Poll()
 	return err
 }
 
-// caseWrite: writes of all sizes and alignments land where they are to, and nowhere else.
+// caseWrite: writes of all sizes and alignments arrive at their place, and change nothing else.
 func caseWrite(n, other *Node) error {
 	r, err := n.imports(other, 0)
 	if err != nil {
@@ -73,8 +75,8 @@ func caseWrite(n, other *Node) error {
 	return nil
 }
 
-// caseGather: a write takes Size bytes of its pieces behind Skip; copied or not, at once or
-// later.
+// caseGather: a write sends Size bytes of its pieces after the first Skip bytes, with and without
+// Copy and Later.
 func caseGather(n, other *Node) error {
 	r, err := n.imports(other, 0)
 	if err != nil {
@@ -97,7 +99,7 @@ func caseGather(n, other *Node) error {
 	return other.holds("gathered writes", want)
 }
 
-// caseRefusal: who is denied has no region, and is told why.
+// caseRefusal: a process whose request is denied gets the reason and no region.
 func caseRefusal(n, other *Node) error {
 	a := &provider.Ask{ID: 5}
 	n.under(func() { n.p.Ask(other.p.Self().Addr, a) })
@@ -107,13 +109,13 @@ func caseRefusal(n, other *Node) error {
 	if a.Why != provider.ReasonPolicy || a.Region != nil {
 		return fmt.Errorf("refused for %d, region %v, %w", a.Why, a.Region != nil, a.Err)
 	}
-	_, err := n.imports(other, 0) // the connection goes on
+	_, err := n.imports(other, 0) // the connection continues to work
 	return err
 }
 
-// keeping keeps requests, and wants them withdrawn.
+// keeping leaves a request unanswered, and waits until it is withdrawn.
 func keeping(n, _ *Node) error {
-	if err := n.until("a request", func() bool { return n.asked == 1 }); err != nil { // it may be withdrawn before this looks
+	if err := n.until("a request", func() bool { return n.asked == 1 }); err != nil { // asked counts requests, because the request may be withdrawn before this check
 		return err
 	}
 	return n.until("its end", func() bool { return len(n.requests) == 0 })
@@ -133,11 +135,10 @@ func caseForget(n, other *Node) error {
 	return nil
 }
 
-// orderWrites is how many writes the case of order makes, each of a frame.
+// orderWrites is the number of pairs of writes in caseOrder. Each write has one frame.
 const orderWrites = 40
 
-// caseWatch: of two writes the second is not seen before the first, and of one the last
-// word is seen last.
+// caseWatch: the exporter sees two writes in their order, and sees the last word of a write last.
 func caseWatch(n, _ *Node) error {
 	buf := n.memory(4096)
 	n.under(func() { n.allow(buf) })
@@ -155,7 +156,7 @@ func caseWatch(n, _ *Node) error {
 		}
 		last = second
 		n.p.Poll()
-		n.under(func() { // the next write may come
+		n.under(func() { // the importer may send the next write
 			n.turn()
 			n.seen = last
 		})
@@ -166,7 +167,7 @@ func caseWatch(n, _ *Node) error {
 	return nil
 }
 
-// caseOrder writes at 508 first, and then from 512 to 1028.
+// caseOrder is the importer of caseWatch. It writes at 508 first, and then from 512 to 1028.
 func caseOrder(n, other *Node) error {
 	r, err := n.imports(other, 0)
 	if err != nil {
@@ -193,18 +194,18 @@ func caseOrder(n, other *Node) error {
 	return n.ends("the last write", uint32(orderWrites))
 }
 
-// notes is how many notifications the case of them sends.
+// notes is the number of notifications that caseCount's importer sends.
 const notes = 150
 
-// caseCount: notifications wait until there is room, and each is told once, when its data
-// is there.
+// caseCount: notifications wait until there is room. Each is reported once, after its data has
+// arrived.
 func caseCount(n, _ *Node) error {
 	buf := n.memory(4096)
 	n.under(func() { n.allow(buf) })
 	if err := n.until("a notification", func() bool { return len(n.noted) > 0 }); err != nil {
 		return err
 	}
-	for range 50 { // as many come as there is room for
+	for range 50 { // only as many arrive as there is room for
 		n.p.Poll()
 		n.under(n.turn)
 		if err := n.pause(step); err != nil {
@@ -247,8 +248,8 @@ func caseNotify(n, other *Node) error {
 	})
 }
 
-// caseFull: beyond what may be under way a write is refused, and there is room again when
-// some have ended.
+// caseFull: if the maximum number of writes is in flight, another write is refused. When some
+// writes have ended, there is room again.
 func caseFull(n, other *Node) error {
 	r, err := n.imports(other, 0)
 	if err != nil {
@@ -277,7 +278,7 @@ func caseFull(n, other *Node) error {
 	return n.write(r, 0, src)
 }
 
-// caseRelease: what was posted before a Release is done, and nothing can be posted after.
+// caseRelease: writes posted before a Release are executed, and nothing can be posted after it.
 func caseRelease(n, other *Node) error {
 	r, err := n.imports(other, 0)
 	if err != nil {

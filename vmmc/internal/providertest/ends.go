@@ -11,11 +11,11 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// streamSize is how many bytes caseStream writes at a time.
+// streamSize is the size of a write of caseStream in bytes.
 const streamSize = 20000
 
-// caseStream writes until that fails. The region is lost for want, or for any reason if
-// that is nil; each write has ended once; and the next is refused.
+// caseStream writes until a write fails. It checks that the region is lost with the error want
+// (nil: any error), that each write has ended once, and that the next write is refused.
 func caseStream(want error) func(n, other *Node) error {
 	return func(n, other *Node) error {
 		r, err := n.imports(other, 0)
@@ -38,12 +38,12 @@ func caseStream(want error) func(n, other *Node) error {
 	}
 }
 
-// streaming waits until an importer's data comes.
+// streaming waits until data of an importer arrives.
 func (n *Node) streaming() (*provider.Grant, error) {
 	buf := n.memory(streamSize + 1000)
 	n.under(func() { n.allow(buf) })
 	seen := 0
-	return n.grantWhen(func() bool { // writes that have come, by what they count
+	return n.grantWhen(func() bool { // the importer has its grant
 		n.p.Poll()
 		for _, p := range n.p.Peers() {
 			seen = max(seen, p.Grants)
@@ -57,7 +57,7 @@ func (n *Node) grantWhen(ready func() bool) (g *provider.Grant, err error) {
 		n.under(func() { is = ready() })
 		return is
 	})
-	for range 5 { // some of it is to come
+	for range 5 { // let some of the data arrive
 		if err == nil {
 			n.p.Poll()
 			n.under(n.turn)
@@ -68,7 +68,7 @@ func (n *Node) grantWhen(ready func() bool) (g *provider.Grant, err error) {
 	return g, err
 }
 
-// caseRevoke: when a grant is released nothing lands in its memory any more.
+// caseRevoke: after the release of a grant, nothing arrives in its memory any more.
 func caseRevoke(atOnce bool) func(n, other *Node) error {
 	return func(n, _ *Node) error {
 		g, err := n.streaming()
@@ -91,7 +91,8 @@ func caseRevoke(atOnce bool) func(n, other *Node) error {
 	}
 }
 
-// caseMove: after a Redirect writes land in the new memory, and what came before is told.
+// caseMove: after a Redirect, writes arrive in the new memory, and the provider reports what has
+// arrived in the old memory.
 func caseMove(n, _ *Node) error {
 	first, second := n.memory(8192), n.memory(8192)
 	n.under(func() { n.allow(first) })
@@ -101,7 +102,7 @@ func caseMove(n, _ *Node) error {
 	var err error
 	n.still.Store(true)
 	n.under(func() { err = n.p.Redirect(n.grant(), second) })
-	for k := 0; k < 20 && err == nil; k++ { // meanwhile the importer hears of it, and goes on
+	for k := 0; k < 20 && err == nil; k++ { // meanwhile the importer learns of the redirection and continues
 		n.p.Poll()
 		err = n.pause(step)
 	}
@@ -110,7 +111,7 @@ func caseMove(n, _ *Node) error {
 	if err == nil {
 		err = n.until("the redirection", func() bool { return len(n.moved) == 1 })
 	}
-	for k := 0; k < 5 && err == nil; k++ { // others may not have answered
+	for k := 0; k < 5 && err == nil; k++ { // other importers may not have answered yet
 		n.p.Poll()
 		if err = n.pause(step); err == nil && atomic.LoadUint32(word(second, 4000)) != 0 {
 			err = errors.New("a write has not waited until all was copied")
@@ -152,7 +153,8 @@ func caseFollow(n, other *Node) error {
 	return err
 }
 
-// caseDie is killed while an importer writes. Where the stage cannot, it closes.
+// caseDie kills the exporter while an importer writes. If the stage does not support Kill, the
+// exporter closes.
 func caseDie(n, _ *Node) error {
 	if _, err := n.streaming(); err != nil {
 		return err
@@ -164,7 +166,7 @@ func caseDie(n, _ *Node) error {
 	return nil
 }
 
-// caseSurvive: an importer that has died has its grants no more.
+// caseSurvive: when an importer has died, its grants are released.
 func caseSurvive(n, _ *Node) error {
 	g, err := n.streaming()
 	if err != nil {
@@ -191,8 +193,8 @@ func caseVanish(n, other *Node) error {
 	return nil
 }
 
-// caseNotDead: what is said of an earlier process of the address ends nothing, what is said
-// of this one everything.
+// caseNotDead: a report that an earlier process of the address has died ends nothing. A report that
+// the present process has died ends all of its connections and grants.
 func caseNotDead(n, other *Node) error {
 	g, err := n.streaming()
 	if err != nil {
@@ -217,7 +219,7 @@ func caseNotDead(n, other *Node) error {
 	return nil
 }
 
-// caseEnd: Close releases everything at once.
+// caseEnd: Close releases everything immediately.
 func caseEnd(n, _ *Node) error {
 	g, err := n.streaming()
 	if err != nil {
@@ -238,10 +240,10 @@ func caseEnd(n, _ *Node) error {
 	return same("memory after Close", g.Mem, before)
 }
 
-// held is how many notifications the case of Busy sends: more than there is room for.
+// held is the number of notifications that caseBusy sends, which is more than there is room for.
 const held = Sends
 
-// caseHold handles no notification before its importer says so.
+// caseHold handles no notification until its importer allows it.
 func caseHold(n, _ *Node) error {
 	buf := n.memory(4096)
 	n.under(func() { n.allow(buf) })
@@ -260,8 +262,8 @@ func caseHold(n, _ *Node) error {
 	return nil
 }
 
-// caseBusy: a provider is busy until all writes are in memory and all notifications have left,
-// those that wait for room, too. So nothing is lost when it closes then.
+// caseBusy: a provider is busy until all writes are in memory and all notifications have been sent,
+// including those that wait for room. So nothing is lost if it closes when it is no longer busy.
 func caseBusy(n, other *Node) error {
 	r, err := n.imports(other, 0)
 	if err != nil {

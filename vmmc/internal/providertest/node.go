@@ -13,29 +13,29 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Node is a process of the suite: a provider, the lock that it is called under, and what
-// it has told.
+// Node is a process of the suite. It has a provider, the lock that callers of the provider hold,
+// and a record of the provider's upcalls.
 type Node struct {
 	number uint32
 	stage  *stage
 	mu     sync.Mutex
 	owed   atomic.Bool
-	still  atomic.Bool // it takes nothing in, though its engine goes on
+	still  atomic.Bool // the process does not call Turn, although its engine continues
 	p      provider.Provider
 
-	policy   func(r *provider.Request) // what becomes of requests; nil keeps them
+	policy   func(r *provider.Request) // policy answers requests; nil: they stay unanswered
 	requests []*provider.Request
 	asked    int                      // requests so far
-	grants   map[*provider.Grant]bool // given, and whether released
+	grants   map[*provider.Grant]bool // all grants; true: released
 	moved    []redirected
 	noted    []*provider.Grant
-	handle   bool // notifications are handled at once
+	handle   bool // the process handles notifications immediately
 	done     map[any]error
-	twice    error  // what was told twice
-	seen     uint32 // the last write that it has looked at, of the case of order
+	twice    error  // error if an upcall has occurred twice
+	seen     uint32 // the last write that the process has seen in memory, in caseWatch
 }
 
-// redirected is what Up.Redirected has told.
+// redirected has the arguments of a call of Up.Redirected.
 type redirected struct {
 	lo, hi uint64
 	count  uint32
@@ -43,7 +43,7 @@ type redirected struct {
 
 var _ provider.Up = (*Node)(nil)
 
-// Asked implements provider.Up, as all that follows.
+// Asked implements provider.Up, like the methods below.
 func (n *Node) Asked(r *provider.Request) {
 	n.requests = append(n.requests, r)
 	n.asked++
@@ -52,7 +52,7 @@ func (n *Node) Asked(r *provider.Request) {
 	}
 }
 
-// Withdrawn forgets a request.
+// Withdrawn removes a request.
 func (n *Node) Withdrawn(r *provider.Request) {
 	for i, x := range slices.Clone(n.requests) {
 		if x == r {
@@ -62,21 +62,21 @@ func (n *Node) Withdrawn(r *provider.Request) {
 	}
 }
 
-// Answered notes nothing: an Ask has it all.
+// Answered records nothing, because the Ask has the answer.
 func (n *Node) Answered(a *provider.Ask) {
 	if n.told("answer", a, nil); (a.Region == nil) == (a.Err == nil && a.Why == 0) {
 		n.fail("an answer with region %v, refusal %d and error %v", a.Region != nil, a.Why, a.Err)
 	}
 }
 
-// Lost wants a reason.
+// Lost checks that the region has an error.
 func (n *Node) Lost(r *provider.Region) {
 	if n.told("loss", r, nil); r.Err == nil {
 		n.fail("a region is lost without an error")
 	}
 }
 
-// Released notes that a grant is no more.
+// Released records that a grant has ended.
 func (n *Node) Released(g *provider.Grant) {
 	if gone, given := n.grants[g]; gone || !given {
 		n.fail("a grant is released twice, or was none")
@@ -84,20 +84,20 @@ func (n *Node) Released(g *provider.Grant) {
 	n.grants[g] = true
 }
 
-// Redirected notes what has come before, and wants nothing in the new memory yet, which a copy
-// would overwrite.
+// Redirected records the data that has arrived in the old memory. It checks that nothing has
+// arrived in the new memory yet, because the process's copy would overwrite it.
 func (n *Node) Redirected(g *provider.Grant, lo, hi uint64, count uint32) {
 	n.moved = append(n.moved, redirected{lo, hi, count})
-	n.p.Poll() // what has arrived lies in memory
+	n.p.Poll() // Poll puts everything that has arrived into memory
 	if atomic.LoadUint32(word(g.Mem, 4000)) != 0 {
 		n.fail("what came before a redirection can be copied only when something has come behind it")
 	}
 }
 
-// Done notes how a write has gone.
+// Done records the result of a write.
 func (n *Node) Done(token any, err error) { n.told("write", token, err) }
 
-// Notified notes it, and handles it if all are to be.
+// Notified records a notification, and handles it if the process handles notifications immediately.
 func (n *Node) Notified(g *provider.Grant) {
 	if n.noted = append(n.noted, g); n.handle {
 		n.p.Handled(g)
@@ -118,13 +118,14 @@ func (n *Node) fail(format string, args ...any) {
 	}
 }
 
-// finished reports whether a write has ended, and how. The lock is held.
+// finished reports whether a write has ended, and its result. The caller holds the lock.
 func (n *Node) finished(token any) (ended bool, err error) {
 	err, ended = n.done[[2]any{"write", token}]
 	return ended, err
 }
 
-// kick is the process's part of the contract about locks.
+// kick is the process's part of the contract about locks: it calls Turn. If another goroutine holds
+// the lock, unlock does it.
 func (n *Node) kick() {
 	n.owed.Store(true)
 	for n.owed.Load() && !n.still.Load() && n.mu.TryLock() {
@@ -139,7 +140,7 @@ func (n *Node) turn() {
 	}
 }
 
-// unlock gives up the lock, and sees to what has come meanwhile.
+// unlock releases the lock, and calls Turn if kick was called meanwhile.
 func (n *Node) unlock() {
 	n.mu.Unlock()
 	if n.owed.Load() {
@@ -147,20 +148,20 @@ func (n *Node) unlock() {
 	}
 }
 
-// under runs f under the lock.
+// under runs f while it holds the lock.
 func (n *Node) under(f func()) {
 	n.mu.Lock()
 	defer n.unlock()
 	f()
 }
 
-// step is how long a process does nothing between looks at what it waits for.
+// step is the pause of a waiting process between two checks of its condition.
 const step = 200 * time.Microsecond
 
-// hangs is how long a case may wait for one thing.
+// hangs is the time limit of each wait in a case.
 const hangs = 30 * time.Second
 
-// until waits for done, which is called under the lock.
+// until waits until done returns true. It holds the lock when it calls done.
 func (n *Node) until(what string, done func() bool) error {
 	ctx, cancel := n.p.WithTimeout(context.Background(), hangs)
 	defer cancel()
@@ -181,7 +182,7 @@ func (n *Node) until(what string, done func() bool) error {
 	}
 }
 
-// serve does what others ask of the process until done.
+// serve lets the process serve other processes until done returns true.
 func (n *Node) serve(done func() bool) error {
 	for !done() {
 		n.p.Poll()
@@ -193,14 +194,14 @@ func (n *Node) serve(done func() bool) error {
 	return n.wrong()
 }
 
-// wrong returns what the provider has told that cannot be.
+// wrong returns an error if the provider has made impossible upcalls.
 func (n *Node) wrong() error {
 	n.mu.Lock()
 	defer n.unlock()
 	return n.twice
 }
 
-// allow answers all requests for export k with memory[k], those that have come before, too.
+// allow grants all requests for export k with memory[k], including those that have arrived before.
 func (n *Node) allow(memory ...[]byte) {
 	n.grants = map[*provider.Grant]bool{}
 	n.policy = func(r *provider.Request) {
@@ -220,7 +221,7 @@ func (n *Node) allow(memory ...[]byte) {
 	}
 }
 
-// grant returns the one grant that there is.
+// grant returns the only grant.
 func (n *Node) grant() *provider.Grant {
 	for g := range n.grants {
 		return g
@@ -228,7 +229,7 @@ func (n *Node) grant() *provider.Grant {
 	return nil
 }
 
-// imports asks for an export of another process, and waits for the region.
+// imports requests an export of another process, and waits for the region.
 func (n *Node) imports(of *Node, id uint32) (*provider.Region, error) {
 	a := &provider.Ask{ID: id}
 	n.under(func() { n.p.Ask(of.p.Self().Addr, a) })
@@ -239,7 +240,7 @@ func (n *Node) imports(of *Node, id uint32) (*provider.Region, error) {
 	return a.Region, err
 }
 
-// post posts a write, and waits for room as often as there is none.
+// post posts a write. While the provider has no room, it waits and tries again.
 func (n *Node) post(w provider.Write) error {
 	for {
 		var err error
@@ -257,7 +258,7 @@ func (n *Node) post(w provider.Write) error {
 	}
 }
 
-// write posts a write of b, and waits until it has ended.
+// write posts a write of b, and waits for its end.
 func (n *Node) write(r *provider.Region, at int, b []byte) error {
 	token := new(int)
 	if err := n.post(provider.Write{Region: r, Offset: uint64(at), Data: [][]byte{b}, Size: len(b), Copy: len(b) <= provider.CopyMax && len(b)%2 == 0, Token: token}); err != nil {
@@ -266,7 +267,7 @@ func (n *Node) write(r *provider.Region, at int, b []byte) error {
 	return n.ends("a write", token)
 }
 
-// ends waits until a write has ended, and returns how.
+// ends waits for the end of a write, and returns the write's error.
 func (n *Node) ends(what string, token any) (err error) {
 	waited := n.until(what, func() (ended bool) {
 		ended, err = n.finished(token)
@@ -275,7 +276,7 @@ func (n *Node) ends(what string, token any) (err error) {
 	return errors.Join(waited, err)
 }
 
-// memory returns memory that can be exported.
+// memory returns memory that a process can export.
 func (n *Node) memory(size int) []byte {
 	mem, err := n.p.AllocMem(size)
 	if err != nil {
@@ -285,7 +286,7 @@ func (n *Node) memory(size int) []byte {
 	return mem[:size]
 }
 
-// pattern returns n bytes that tell message k from others.
+// pattern returns n bytes that differ for each message k.
 func pattern(n, k int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -294,7 +295,7 @@ func pattern(n, k int) []byte {
 	return b
 }
 
-// same compares memory with what it should be.
+// same returns an error if got differs from want.
 func same(what string, got, want []byte) error {
 	if bytes.Equal(got, want) {
 		return nil

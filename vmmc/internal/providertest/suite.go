@@ -1,7 +1,6 @@
-// Package providertest is what every provider of package vmmc has to pass: the promises of
-// package provider, one named case each, with providers of one kind that talk to each
-// other. A kind runs it in its own tests, over whatever it stands on, in real time or in a
-// simulator's.
+// Package providertest is the test suite for the providers of package vmmc. Each promise of package
+// provider has one named case. In a case, two providers of the same kind communicate. Each kind of
+// provider runs the suite in its own tests, over its own transport, in real or simulated time.
 package providertest
 
 import (
@@ -14,37 +13,38 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Stage is where the processes of a case run. One is made for each case.
+// Stage is the environment in which the processes of a case run. Each case has its own stage.
 type Stage interface {
-	// Go runs body as a process. It opens its provider by open, and the stage closes what
-	// the provider stands on when body has returned.
+	// Go runs body as a process. body opens its provider by open. When body has returned, the stage
+	// closes the transport under the provider.
 	Go(number uint32, body func(open Open))
-	// Kill ends a process as kill -9 does, and reports whether the stage can do that.
+	// Kill ends a process like kill -9, and reports whether the stage supports that.
 	Kill(number uint32) bool
-	// Sleep lets time pass, and others run.
+	// Sleep lets the time d pass while other processes run.
 	Sleep(d time.Duration) error
-	// Run returns when all processes have.
+	// Run returns when all processes have returned.
 	Run() error
 }
 
 // Open opens a provider.
 type Open func(up provider.Up, kick func()) (provider.Provider, error)
 
-// What the providers of a stage are to be opened with: how many writes may be under way,
-// and, where Kill kills, how long a silent peer is believed to be alive.
+// The values with which a stage must open its providers: the maximum number of writes in flight
+// and, if the stage supports Kill, the time after which a silent peer counts as dead.
 const (
 	Sends       = 64
 	PeerTimeout = time.Second
 )
 
-// Case is a promise.
+// Case tests one promise.
 type Case struct {
 	Name string
-	// exporter and importer are the two processes. Both are left when both have returned.
+	// exporter and importer are the bodies of the two processes. Both processes exist until both
+	// bodies have returned.
 	exporter, importer func(n, other *Node) error
 }
 
-// stage is a Stage with the processes of a case.
+// stage is a Stage together with the processes of a case.
 type stage struct {
 	Stage
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ type stage struct {
 	errs  []error
 }
 
-// note keeps why a process ends, and returns it.
+// note records the error with which a process ends, and returns it.
 func (s *stage) note(n *Node, err error) error {
 	if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, errOther) {
 		s.mu.Lock()
@@ -64,8 +64,8 @@ func (s *stage) note(n *Node, err error) error {
 	return err
 }
 
-// pause lets others run for d. Its error says that another process has failed: what this
-// one waits for would not come.
+// pause lets other processes run for d. It returns an error if another process has failed, because
+// this process would wait in vain.
 func (n *Node) pause(d time.Duration) error {
 	n.stage.mu.Lock()
 	failed := len(n.stage.errs) > 0
@@ -78,7 +78,7 @@ func (n *Node) pause(d time.Duration) error {
 
 var errOther = errors.New("the other process has failed")
 
-// Run runs all cases, each on a stage of its own.
+// Run runs all cases, each on a new stage.
 func Run(t *testing.T, newStage func(t *testing.T) Stage) {
 	for _, c := range Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func (c *Case) run(on Stage) error {
 	return errors.Join(append(s.errs, err)...)
 }
 
-// count changes a number that processes share, and returns it.
+// count adds by to a number that the processes share, and returns the sum.
 func (s *stage) count(which *int, by int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,10 +108,10 @@ func (s *stage) count(which *int, by int) int {
 	return *which
 }
 
-// errKilled is what the body of a process that was killed returns.
+// errKilled is the error that the body of a killed process returns.
 var errKilled = errors.New("killed")
 
-// play is one process.
+// play runs one process.
 func (s *stage) play(n *Node, open Open, body func(n, other *Node) error) {
 	left := sync.OnceFunc(func() { s.count(&s.left, -1) })
 	defer left()
@@ -129,7 +129,7 @@ func (s *stage) play(n *Node, open Open, body func(n, other *Node) error) {
 	if err == nil {
 		err = body(n, s.nodes[2-n.number])
 	}
-	err = s.note(n, err) // before it says that it has left
+	err = s.note(n, err) // the error must be recorded before the process counts as ended
 	if left(); err == nil {
 		err = s.note(n, n.serve(func() bool { return s.count(&s.left, 0) == 0 }))
 	}
@@ -142,7 +142,7 @@ func (s *stage) play(n *Node, open Open, body func(n, other *Node) error) {
 	}
 }
 
-// closed is what holds after Close.
+// closed checks the promises for the time after Close.
 func (n *Node) closed() error {
 	n.mu.Lock()
 	defer n.unlock()

@@ -2,5 +2,5 @@ package providertest
 
 import "unsafe"
 
-// word returns the word of memory at an offset.
+// word returns a pointer to the word of b at the offset at.
 func word(b []byte, at int) *uint32 { return (*uint32)(unsafe.Pointer(&b[at])) }
