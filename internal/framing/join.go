@@ -6,9 +6,9 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// Joiner puts long frames together that have arrived in segments. The kernel or card of the sender cuts
-// a long frame if it is the last that can (segmentation offload), and the receiving host may join some of the
-// segments again (GRO). So segments have any length.
+// Joiner reassembles long frames from their segments. The kernel or card of the sender cuts a long
+// frame if it is the last that can (segmentation offload), and the receiving host may join some of
+// the segments again (GRO). So segments have any length.
 //
 // Each segment names its long frame: by both stations, the ports, the tag, the low bits of the sequence number and the
 // CRC32C of the Bobnet header, and the frame's length. TCP's sequence number is its place. A segment is therefore placed as soon as it arrives, in any order,
@@ -20,38 +20,39 @@ import (
 type Joiner struct {
 	frames  [joinFrames]joining
 	clock   uint64   // counts segments
-	current *joining // of the last segment,
-	span    span     // whose place this is
+	current *joining // frame of the last segment
+	span    span     // place of the last segment
 
-	Torn int // segments that were dropped: others of their frame are missing, or they repeat or overlap others
+	Torn int // number of dropped segments: other segments of their frame are missing, or they repeat or overlap others
 }
 
-// joinFrames is how many frames can be partly there: of so many senders at a time segments may arrive
+// joinFrames is the maximum number of incomplete frames. The segments of so many senders may arrive
 // in turns. The memory of a frame is allocated when it is first needed.
 const joinFrames = 32
 
-// joinSpans is in how many places a frame can be partly there.
+// joinSpans is the maximum number of separate parts of an incomplete frame.
 const joinSpans = 16
 
-// joining is a frame of which segments have arrived.
+// joining is an incomplete frame.
 type joining struct {
 	begun    bool
 	id       [joinID]byte // stations, ports, CRC, length, EtherType and tag, sequence number
 	used     uint64       // when the last segment arrived, by Joiner.clock
 	segments int
-	spans    [joinSpans]span // the bytes that have arrived, in order, no two next to each other
+	spans    [joinSpans]span // ranges of the bytes that have arrived, in order, with gaps between them
 	n        int             // of spans
-	frame    []byte          // from its Ethernet header on
+	frame    []byte          // the frame, beginning with its Ethernet header
 }
 
-// span is a range of bytes behind the headers of a long frame.
+// span is a range of bytes after the headers of a long frame.
 type span struct{ from, to int }
 
-// joinID is the length of what all segments of a frame have in common.
+// joinID is the length of the fields that are equal in all segments of a frame.
 const joinID = OffsetType + 4 + 4 + 2 + 6 + 2
 
-// Place returns where the data of a segment belong, nil if nowhere. The segment has size bytes, of which begin has the
-// headers, and JudgeLong has called it LongCut. Once the caller has copied the data, it calls Placed.
+// Place returns the memory for the data of a segment, or nil if the segment must be dropped. The
+// segment has size bytes and begins with begin, which has the headers. JudgeLong has classified it
+// as LongCut. When the caller has copied the data, it calls Placed.
 func (j *Joiner) Place(begin []byte, size int) []byte {
 	outer := begin[ethertype.EthernetSize:]
 	var id [joinID]byte
@@ -79,8 +80,9 @@ func (j *Joiner) Place(begin []byte, size int) []byte {
 	return f.frame[ethertype.EthernetSize+s.from : ethertype.EthernetSize+s.to]
 }
 
-// Placed notes that the data are where Place has said. If the frame is whole now, Placed returns it, as it was before
-// PutLong. It is valid until the next call of Place.
+// Placed records that the data are in the memory that Place has returned. If the frame is complete,
+// Placed returns it without the headers that PutLong has added. It is valid until the next call of
+// Place.
 func (j *Joiner) Placed() (whole []byte) {
 	f := j.current
 	f.add(j.span)
@@ -92,8 +94,8 @@ func (j *Joiner) Placed() (whole []byte) {
 	return f.frame
 }
 
-// find returns the frame with an id, which it begins if none of its segments has arrived. It returns nil if no
-// frame can have this length.
+// find returns the incomplete frame with an id. If none of its segments has arrived before, find
+// creates the frame. It returns nil if no frame can have this length.
 func (j *Joiner) find(id *[joinID]byte) *joining {
 	oldest := &j.frames[0]
 	for i := range j.frames {
@@ -122,7 +124,8 @@ func (j *Joiner) find(id *[joinID]byte) *joining {
 	return oldest
 }
 
-// free reports whether none of the bytes of s has arrived, s lies in the frame, and there is room to note it.
+// free reports whether none of the bytes of s has arrived, s lies in the frame, and f.spans has
+// room for s.
 func (f *joining) free(s span) bool {
 	if s.to > len(f.frame)-ethertype.EthernetSize {
 		return false
@@ -134,7 +137,7 @@ func (f *joining) free(s span) bool {
 	return f.n < joinSpans || i > 0 && f.spans[i-1].to == s.from || i < f.n && f.spans[i].from == s.to
 }
 
-// before returns how many spans lie before s.
+// before returns the number of spans before s.
 func (f *joining) before(s span) (i int) {
 	for i < f.n && f.spans[i].from < s.from {
 		i++
@@ -142,7 +145,7 @@ func (f *joining) before(s span) (i int) {
 	return i
 }
 
-// add adds a span that is free.
+// add adds s, for which free must have returned true.
 func (f *joining) add(s span) {
 	i := f.before(s)
 	left, right := i > 0 && f.spans[i-1].to == s.from, i < f.n && f.spans[i].from == s.to

@@ -143,16 +143,17 @@ func putLongFixed(b *[LongHeader]byte, begin []byte, data int) {
 	copy(b[longUrgent:], begin[offsetSeq+2:][:2])
 }
 
-// SetSegment makes b, which holds what PutLong has written and then a part of the frame, the segment at an offset in it, as
-// who cuts it does. The checksum becomes wrong.
+// SetSegment turns b into the segment at the offset at of a long frame, as segmentation offload
+// does. b has the headers that PutLong has written, followed by the segment's part of the frame.
+// SetSegment does not correct the checksum.
 func SetSegment(b []byte, at int) {
 	outer := b[ethertype.EthernetSize:]
 	binary.BigEndian.PutUint16(outer[longLength:], uint16(len(outer)-ipSize))
 	binary.BigEndian.PutUint32(outer[longSeq:], uint32(at))
 }
 
-// Where fields of the Bobnet header start that name a long frame. In a sealed frame, the session and the counter are
-// in the places of the tag and the sequence number.
+// Offsets of the fields of the Bobnet header that identify a long frame. A sealed frame has the
+// session and the counter in the places of the tag and the sequence number.
 const (
 	offsetTag = OffsetSrcPort + 2
 	offsetSeq = offsetTag + 4
@@ -179,7 +180,7 @@ type LongKind uint8
 const (
 	LongForged LongKind = iota // neither
 	LongWhole                  // a long frame as it was sent
-	LongCut                    // a segment of one
+	LongCut                    // a segment of a long frame
 )
 
 // JudgeLong classifies a frame of size bytes that begins with b; typ is the EtherType of Bobnet's

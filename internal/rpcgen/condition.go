@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// condition obeys a line that begins, turns or ends a conditional, and reports whether
-// the line was one.
+// condition executes a line that begins, switches or ends a conditional, and reports whether it was
+// such a line.
 func (l *lexer) condition(at pos, name, rest string) bool {
 	switch name {
 	case "if", "ifdef", "ifndef":
@@ -106,11 +106,11 @@ type evaluator struct {
 	at    pos
 	words []token
 	depth int
-	idle  int // enclosing operands that are parsed but not computed: the operand before && or || decides
+	idle  int // depth of enclosing operands that are parsed but not computed, because the operand before && or || decides
 	bad   bool
 }
 
-// maxParentheses is how deeply a condition may be nested.
+// maxParentheses is the maximum depth of a condition.
 const maxParentheses = 100
 
 // evaluate reports whether the expression is not 0.
@@ -141,7 +141,7 @@ func (e *evaluator) nextToken() token {
 	return t
 }
 
-// binary computes operands that are joined by operators of the level and above.
+// binary computes an expression with operators of the precedence least and higher.
 func (e *evaluator) binary(least int) constant.Value {
 	x := e.unary()
 	for len(e.words) > 0 {
@@ -203,7 +203,7 @@ func (e *evaluator) apply(op string, x, y constant.Value) constant.Value {
 	return e.bounded(constant.BinaryOp(x, compute[op], y))
 }
 
-// bounded refuses numbers of more than 64 bits.
+// bounded reports an error for a number with more than 64 bits.
 func (e *evaluator) bounded(x constant.Value) constant.Value {
 	if constant.BitLen(x) > 64 {
 		e.fault("the number %v is too large", x)
@@ -263,7 +263,7 @@ func (e *evaluator) defined() constant.Value {
 	return truth(ok)
 }
 
-// macro evaluates the replacement of a macro; other names are 0.
+// macro evaluates the value of a macro. Other names are 0.
 func (e *evaluator) macro(t token) constant.Value {
 	body, ok := e.macros[t.text]
 	if !ok {

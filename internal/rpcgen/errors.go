@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// MaxErrors is how many errors an ErrorList prints. All are in it.
+// MaxErrors is the maximum number of errors that ErrorList.Error prints. The list itself has all
+// errors.
 const MaxErrors = 10
 
-// Error is a fault of a specification.
+// Error is an error in a specification.
 type Error struct {
 	File      string
-	Line, Col int    // from 1; a column is a byte
+	Line, Col int    // both start at 1; columns count bytes
 	Text      string // the line
 	Msg       string
 }
 
-// Error returns file, line, column and message, then the line, and a mark below the column.
+// Error returns the file, line, column and message, followed by the text of the line and a mark
+// below the column.
 func (e *Error) Error() string {
 	head := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg)
 	if strings.TrimSpace(e.Text) == "" {
@@ -32,10 +34,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s\n\t%s\n\t%s^", head, e.Text, indent)
 }
 
-// ErrorList is the errors of a specification, in the order of its lines.
+// ErrorList has the errors of a specification, in the order of its lines.
 type ErrorList []*Error
 
-// Error returns the first MaxErrors of them, one after the other.
+// Error returns the texts of the first MaxErrors errors.
 func (l ErrorList) Error() string {
 	var b strings.Builder
 	for i, e := range l {
@@ -69,8 +71,7 @@ type line struct {
 	number int
 }
 
-// add records an error, unless one is known of the same line: what follows from a
-// fault would hide the next one.
+// add records an error, unless the same line already has one, which may be the cause of this one.
 func (f *faults) add(at pos, format string, args ...any) {
 	if f.lines[line{at.file, at.line}] {
 		return

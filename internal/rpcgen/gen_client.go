@@ -17,7 +17,7 @@ func (g *generator) client(v *version, p *program, calls []*call) {
 	}
 }
 
-// byPointer reports whether the carried value is in the caller's memory already.
+// byPointer reports whether the carried value is already in the caller's memory.
 func (k *carrier) byPointer() bool {
 	return len(k.decls) == 0 || !k.wrapped && k.decls[0].large()
 }
@@ -71,7 +71,7 @@ func (k *carrier) member(d *declaration) string {
 	return ""
 }
 
-// pack returns the carrier of the arguments, made of the parameters.
+// pack returns the code that packs the parameters into the carrier of the arguments.
 func (c *call) pack() string {
 	if !c.args.wrapped {
 		return c.list[0]
@@ -87,8 +87,8 @@ func (c *call) pack() string {
 	return c.args.goType + "{" + strings.Join(values, ", ") + "}"
 }
 
-// callSpace writes the memory for the values of a call that are not in the caller's memory, and
-// returns the name of its type. Calls reuse it.
+// callSpace writes a type for those values of a call that are not in the caller's memory, and
+// returns the type's name. Calls reuse such memory.
 func (g *generator) callSpace(c *call) string {
 	g.use("sync")
 	name := g.scope.pick(c.prefix + "Call")

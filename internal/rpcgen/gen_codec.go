@@ -5,7 +5,7 @@ import (
 )
 
 // encode returns the statement that encodes a declared value. The expression has the declaration's
-// Go type, or if named is true a type defined as that.
+// Go type or, if named is true, a type that is defined as this type.
 func (g *generator) encode(d *declaration, expr string, named bool) string {
 	switch {
 	case d.typ.kind == kindString:
@@ -29,8 +29,8 @@ func (g *generator) encode(d *declaration, expr string, named bool) string {
 	return g.encodeType(&d.typ, expr, named) + "\n"
 }
 
-// array returns the expression of an array of which a slice is taken: of a pointer to it
-// Go does that by itself.
+// array returns the expression of an array that can be sliced. Go slices a pointer to an array
+// without a dereference.
 func array(expr string) string {
 	if expr == "*v" {
 		return "v"
@@ -125,7 +125,7 @@ func (g *generator) decoder(t *typeSpec) string {
 	return fmt.Sprintf("func(p *%s, d *xdr.Decoder) { %s }", t.elemType(), g.decodeType(t, "*p", ""))
 }
 
-// least returns the bytes of the smallest encoding of an element.
+// least returns the size of the smallest encoding of an element in bytes.
 func (g *generator) least(t *typeSpec) int64 {
 	return t.least()
 }

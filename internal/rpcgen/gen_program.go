@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// call is a procedure as Go sees it.
+// call is a procedure in the generated Go code.
 type call struct {
 	*procedure
-	prefix string // version and procedure, the first letter small
-	params names  // of the function that is being written
+	prefix string // names of version and procedure, with a lower-case first letter
+	params names  // parameters of the function that is being written
 	list   []string
 	args   carrier
 	result carrier
 }
 
-// carrier is what carries the arguments, or the result, of a procedure.
+// carrier is the value that is encoded for the arguments or the result of a procedure.
 type carrier struct {
-	goType  string         // of a value that encodes itself
+	goType  string         // Go type with the methods that encode it
 	decls   []*declaration // the values that it carries
-	wrapped bool           // whether it is a struct of them, made for this procedure
+	wrapped bool           // it is a struct of the values, generated for this procedure
 }
 
 // version writes the interface for servers, the program for their dispatch table, and the
@@ -49,7 +49,8 @@ func (g *generator) version(p *program, v *version) {
 	g.client(v, p, calls)
 }
 
-// procedureNumbers writes the constants for them, whose names are in the package's scope.
+// procedureNumbers writes the constants for the numbers of procedures, whose names are in the
+// package's scope.
 func (g *generator) procedureNumbers(v *version) {
 	g.printf("// The numbers of the procedures of version %s.\nconst (\n", v.name)
 	for _, proc := range v.procedures {
@@ -59,8 +60,8 @@ func (g *generator) procedureNumbers(v *version) {
 	g.printf(")\n\n")
 }
 
-// carrier returns what carries the declarations: nothing, the only one itself if it can, or a
-// struct, which it writes.
+// carrier returns the carrier of the declarations: xdr.Void if there are none, the type of a single
+// declaration if this type has the methods, or otherwise a struct, which carrier writes.
 func (g *generator) carrier(name string, list []*declaration) carrier {
 	if len(list) == 0 {
 		return carrier{goType: "xdr.Void"}
@@ -84,7 +85,8 @@ func (g *generator) carrier(name string, list []*declaration) carrier {
 	return carrier{goType: name, decls: list, wrapped: true}
 }
 
-// returned reports whether the result is returned, and not put where the caller wants it.
+// returned reports whether the function returns the result, instead of storing it in the caller's
+// memory.
 func (c *call) returned() bool { return len(c.result.decls) == 1 && !c.result.decls[0].large() }
 
 // signature returns the parameters and results of the procedure's function, after the first one.
@@ -113,13 +115,12 @@ func paramType(d *declaration) string {
 	return d.goType()
 }
 
-// null reports whether the procedure is the one that does nothing, which servers answer by
-// themselves.
+// null reports whether the procedure is the null procedure, which package vrpc's servers answer.
 func (c *call) null() bool {
 	return constant.Sign(c.number.known) == 0 && len(c.args.decls) == 0 && len(c.result.decls) == 0
 }
 
-// place returns the expression for the value in a variable: its address if it is large.
+// place returns the expression that passes a variable: its address if the value is large.
 func (k *carrier) place(variable string, d *declaration) string {
 	switch {
 	case k.wrapped && d.large():

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// words of Go for the elementary types, and methods of package xdr.
+// Go types for the elementary types, and the methods of package xdr that encode them.
 var elementary = map[kind]struct{ goType, method string }{
 	kindInt: {"int32", "Int"}, kindUint: {"uint32", "Uint"}, kindHyper: {"int64", "Hyper"}, kindUhyper: {"uint64", "Uhyper"},
 	kindFloat: {"float32", "Float"}, kindDouble: {"float64", "Double"}, kindQuadruple: {"xdr.Quadruple", "Quadruple"},
@@ -12,7 +12,7 @@ var elementary = map[kind]struct{ goType, method string }{
 	kindShort: {"int16", "Int"}, kindUshort: {"uint16", "Uint"},
 }
 
-// wide is the type that small integers are encoded as.
+// wide has the types as which small integers are encoded.
 var wide = map[kind]string{kindChar: "int32", kindShort: "int32", kindUchar: "uint32", kindUshort: "uint32"}
 
 // elemType returns the Go type of an element of a declaration.
@@ -67,8 +67,8 @@ func (def *definition) alias() bool {
 	return def.kind == defTypedef && (def.decl.shape == optional || def.decl.shape == plain && def.decl.typ.kind == kindNamed)
 }
 
-// pointer returns the typedef of optional data that the definition is another name of, or
-// nil. Its values have no methods.
+// pointer returns the typedef of optional data for which the definition is another name, or nil.
+// The values of such a typedef have no methods.
 func (def *definition) pointer() *definition {
 	for def.kind == defTypedef && def.decl.shape == plain && def.decl.typ.kind == kindNamed {
 		def = def.decl.typ.def
@@ -152,7 +152,7 @@ func (def *definition) values() (list []*constantDef) {
 	return list
 }
 
-// typedef writes the name of a declaration.
+// typedef writes the type for a typedef.
 func (g *generator) typedef(def *definition) {
 	g.head(def)
 	if !def.alias() {
@@ -226,8 +226,8 @@ func (def *definition) isList() bool {
 	return to == def
 }
 
-// list writes the methods of the element of a linked list, which go along it in a loop: it
-// may be longer than types may be nested.
+// list writes the methods of an element of a linked list. They process the list in a loop, because
+// it may be longer than the maximum depth of nested types.
 func (g *generator) list(def *definition) {
 	n := def.goName
 	item := []string{g.scope.pick("encode" + n), g.scope.pick("decode" + n), g.scope.pick("link" + n)}

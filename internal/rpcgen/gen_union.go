@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// union writes a discriminated union: a struct of its discriminant and its arms, of which
-// it has one.
+// union writes the type of a discriminated union: a struct of the discriminant and all arms, of
+// which one is in use.
 func (g *generator) union(def *definition) {
 	g.head(def)
 	u := def.union
@@ -40,7 +40,7 @@ func (a *arm) goType() string {
 	return a.decl.goType()
 }
 
-// label describes for which cases the arm exists.
+// label names the cases that select the arm.
 func (a *arm) label() string {
 	if a.cases == nil {
 		return "default"
@@ -67,8 +67,8 @@ func (d *declaration) reuses() bool {
 	return d.typ.kind != kindString && (d.shape == counted || d.shape == optional)
 }
 
-// arms writes the choice between the arms. coder is e or d; the generated code reports a
-// discriminant without an arm to it.
+// arms writes the switch over the arms. coder is the variable e or d, to which the generated code
+// reports a discriminant without an arm.
 func (g *generator) arms(def *definition, coder string, write func(*arm)) {
 	u := def.union
 	kind, of := u.disc.typ.base()
@@ -133,8 +133,8 @@ func (g *generator) encodeArm(def *definition, a *arm) {
 	g.printf("%s%s%s", enter, g.encode(a.decl, a.deref(expr), false), leave)
 }
 
-// nesting returns the statements around the code for a large arm of a union that contains itself:
-// they bound how deep it goes.
+// nesting returns the statements around the code for a large arm of a union that contains itself.
+// They limit the depth of recursion.
 func (def *definition) nesting(a *arm, coder string) (enter, leave string) {
 	if !def.recursive {
 		return "", ""
@@ -145,10 +145,10 @@ func (def *definition) nesting(a *arm, coder string) (enter, leave string) {
 // deref returns the expression of the value to which the field of a large arm points.
 func (a *arm) deref(expr string) string {
 	if a.decl.shape == plain && a.decl.typ.kind == kindNamed {
-		return expr // a method call finds it
+		return expr // Go dereferences the pointer of a method call
 	}
 	if a.decl.shape == fixed {
-		return expr // and so does a slice expression
+		return expr // Go dereferences the pointer of a slice expression
 	}
 	return "*" + expr
 }

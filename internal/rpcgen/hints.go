@@ -2,8 +2,8 @@ package rpcgen
 
 import "strings"
 
-// headers are types of C's headers that specifications name, with those of RPC language that a
-// -D can put in their place.
+// headers has types of C headers that occur in specifications, with the types of RPC language by
+// which -D can replace them.
 var headers = map[string]string{
 	"size_t": "u_int", "ssize_t": "int", "time_t": "int", "off_t": "hyper", "pid_t": "int", "uid_t": "u_int", "gid_t": "u_int",
 	"mode_t": "u_int", "dev_t": "u_int", "ino_t": "u_int", "in_addr_t": "u_int", "in_port_t": "u_short", "socklen_t": "u_int",
@@ -12,7 +12,7 @@ var headers = map[string]string{
 	"longlong": "hyper", "ulonglong": "unsigned hyper", "quad": "hyper", "quad_int": "hyper", "enum_t": "int", "boolean_t": "bool", "boolean": "bool",
 }
 
-// opaqueHeaders are those for which only a typedef can stand.
+// opaqueHeaders has the types that only a typedef can replace.
 var opaqueHeaders = map[string]string{
 	"caddr_t": "typedef string caddr_t<>;", "netobj": "typedef opaque netobj<1024>;", "des_block": "typedef opaque des_block[8];",
 	"in_addr": "typedef u_int in_addr;", "sockaddr": "typedef opaque sockaddr<128>;", "sockaddr_in": "typedef opaque sockaddr_in[16];",
@@ -31,7 +31,7 @@ func (c *checker) undefinedType(t *typeSpec) {
 	}
 }
 
-// dialects are words that begin definitions elsewhere.
+// dialects has words that begin definitions in dialects of RPC language.
 var dialects = map[string]string{
 	"namespace": "is of xdrpp: take it away with its braces", "import": "is of no RFC: #include the file", "include": "is of no RFC: write #include",
 	"class": "is of no RFC: write struct", "extern": "", "static": "", "public": "", "interface": "is of no RFC: write program",

@@ -10,8 +10,8 @@ type tokenKind int
 const (
 	endToken tokenKind = iota
 	identToken
-	numberToken // its text begins with a digit, or a minus and a digit
-	stringToken // with its quotation marks
+	numberToken // text that begins with a digit, or a minus and a digit
+	stringToken // text with the quotation marks
 	charToken   // likewise
 	punctToken
 )
@@ -22,7 +22,7 @@ type token struct {
 	text string
 	at   pos
 	doc  string          // the comment that ends on the line before
-	hide map[string]bool // the macros that it comes from, which are not replaced in it again
+	hide map[string]bool // macros that have produced the token, which are not expanded in it again
 }
 
 func (t token) String() string {
@@ -37,23 +37,23 @@ type input struct {
 	name  string
 	lines []string
 	next  int // index of the line after the current one
-	shift int // what line numbers differ by, after a line marker
-	conds int // conditionals that were open where it began
+	shift int // difference between the file's and the reported line numbers, set by a line marker
+	conds int // number of open conditionals at the file's beginning
 }
 
-// lexer makes tokens of a specification and of the files that it includes.
+// lexer divides a specification and the files that it includes into tokens.
 type lexer struct {
 	*faults
 	include func(from, name string) (path string, text []byte, err error)
 
 	stack    []*input // the innermost file last
 	line     string   // the current one
-	col      int      // bytes of it that are done
+	col      int      // bytes of the line that have been read
 	isLine   bool     // whether there is a current line
 	macros   map[string][]token
 	conds    []conditional
-	pending  []token // what macros stand for, the first word last
-	expanded int     // words that macros have been replaced by so far
+	pending  []token // words from expanded macros, in reverse order
+	expanded int     // number of words from expanded macros so far
 
 	comment    string // the last one
 	commentEnd int    // its last line
@@ -75,7 +75,7 @@ func (l *lexer) push(name string, src []byte) {
 
 func (l *lexer) top() *input { return l.stack[len(l.stack)-1] }
 
-// here is the place of the byte with index col in the current line.
+// here returns the position of the byte with index col in the current line.
 func (l *lexer) here(col int) pos {
 	in := l.top()
 	return pos{file: in.name, line: in.next + in.shift, col: col + 1, text: l.line}
@@ -93,7 +93,7 @@ func (l *lexer) fetch() bool {
 	return true
 }
 
-// next returns the next token, after macros.
+// next returns the next token after the expansion of macros.
 func (l *lexer) next() token {
 	for {
 		t := l.raw()
@@ -105,8 +105,8 @@ func (l *lexer) next() token {
 		for name := range t.hide {
 			hide[name] = true
 		}
-		// Each macro that is replaced hides itself within, so that this ends; but a few
-		// that double in turn would not end soon.
+		// A macro is not expanded within itself, so that the expansion ends. But a few macros that
+		// double each other could still produce too many words.
 		if !l.expand(t.at, len(body)) {
 			l.pending = nil
 			continue
@@ -119,7 +119,7 @@ func (l *lexer) next() token {
 	}
 }
 
-// raw returns the next token before macros.
+// raw returns the next token before the expansion of macros.
 func (l *lexer) raw() token {
 	if n := len(l.pending); n > 0 {
 		t := l.pending[n-1]
@@ -169,7 +169,7 @@ func (l *lexer) scanLine() (token, bool) {
 	return token{}, false
 }
 
-// blockComment passes over the comment that begins at the current column.
+// blockComment skips the comment that begins at the current column.
 func (l *lexer) blockComment() {
 	start := l.here(l.col)
 	l.col += 2
@@ -189,8 +189,8 @@ func (l *lexer) blockComment() {
 	}
 }
 
-// remember keeps a comment, together with the previous comment if it continues that. A comment
-// behind a token on its line does not belong to the next line.
+// remember stores a comment. If the comment continues the previous one, it stores both. A comment
+// that follows a token on its line does not belong to the next line.
 func (l *lexer) remember(start int, text string) {
 	switch {
 	case start == l.last:
@@ -204,7 +204,7 @@ func (l *lexer) remember(start int, text string) {
 	l.commentEnd = l.here(0).line
 }
 
-// scan returns the kind and length of the token that text begins with; endToken if it is
+// scan returns the kind and length of the token at the beginning of text, or endToken if there is
 // none.
 func scan(text string) (tokenKind, int) {
 	c := text[0]
@@ -230,8 +230,7 @@ func word(text string) int {
 	return len(text)
 }
 
-// quoted returns the length of what stands between quotation marks. The closing one may
-// be escaped.
+// quoted returns the kind and length of a quoted text. A quotation mark in the text may be escaped.
 func quoted(text string) (tokenKind, int) {
 	kind := stringToken
 	if text[0] == '\'' {

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// exported makes a Go name of a name in a specification, by the rules in the package comment. In a
-// nested name, outer.member, both parts count.
+// exported converts a name in a specification to a Go name, by the rules in the package comment. It
+// converts both parts of a nested name outer.member.
 func exported(name string) string {
 	var b strings.Builder
 	for _, level := range strings.Split(name, ".") {
@@ -29,13 +29,13 @@ func exported(name string) string {
 	return "X" + b.String()
 }
 
-// lower makes the first letter of a Go name small.
+// lower returns a Go name with a lower-case first letter.
 func lower(name string) string { return strings.ToLower(name[:1]) + name[1:] }
 
 // names are the identifiers of a scope.
 type names map[string]bool
 
-// pick returns the name, with enough underscores to be new.
+// pick returns the name with as many underscores as it needs to be new.
 func (n names) pick(name string) string {
 	for n[name] {
 		name += "_"
@@ -44,7 +44,7 @@ func (n names) pick(name string) string {
 	return name
 }
 
-// taken returns a scope in which some names are used already.
+// taken returns a scope in which the names of list are in use.
 func taken(list ...string) names {
 	n := names{}
 	for _, name := range list {
@@ -62,8 +62,8 @@ func (n names) parameter(name string) string {
 	return n.pick(name)
 }
 
-// assignNames gives everything its Go name: types first, then constants, then programs,
-// each in the order of the specification.
+// assignNames assigns the Go names: first of types, then of constants, then of programs, each in
+// the order of the specification.
 func (g *generator) assignNames(spec *specification) {
 	for _, def := range spec.types {
 		def.goName = g.scope.pick(exported(def.name))
@@ -92,7 +92,7 @@ func (g *generator) assignNames(spec *specification) {
 	}
 }
 
-// fields gives the members of a struct their names. Its methods have names, too.
+// fields assigns the names of a struct's members. They must differ from the names of its methods.
 func fields(list []*declaration) {
 	scope := taken("MarshalXDR", "UnmarshalXDR")
 	for _, d := range list {
@@ -100,7 +100,8 @@ func fields(list []*declaration) {
 	}
 }
 
-// comment returns a Go comment of said, and of doc, the comment in the specification.
+// comment returns a Go comment with the text said, followed by doc, the comment in the
+// specification.
 func comment(indent, said, doc string) string {
 	var b strings.Builder
 	if said != "" {

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// maxNesting is how deeply types may be declared within each other.
+// maxNesting is the maximum depth of types that are declared within each other.
 const maxNesting = 100
 
-// parser makes a specification of tokens.
+// parser parses tokens into a specification.
 type parser struct {
 	*lexer
 	tok   token
@@ -30,8 +30,8 @@ func parse(l *lexer) *specification {
 	return p.spec
 }
 
-// attempt parses something that ends with a semicolon, and goes on behind that if there
-// is an error in it.
+// attempt parses a part that ends with a semicolon. If the part has an error, parsing continues
+// after the semicolon.
 func (p *parser) attempt(part func()) {
 	depth, start := p.depth, p.tok.at
 	defer func() {
@@ -80,7 +80,7 @@ func (p *parser) advance() {
 	p.tok = p.lexer.next()
 }
 
-// fail records an error and leaves the part.
+// fail records an error and ends the parsing of the current part.
 func (p *parser) fail(at pos, format string, args ...any) {
 	p.add(at, format, args...)
 	panic(syntaxError{})
@@ -91,7 +91,7 @@ func (p *parser) is(text string) bool {
 	return p.tok.text == text && (p.tok.kind == identToken || p.tok.kind == punctToken)
 }
 
-// accept passes over the word or character if it is there.
+// accept skips the current token if it is the word or character, and reports whether it was.
 func (p *parser) accept(text string) bool {
 	if !p.is(text) {
 		return false
@@ -116,7 +116,7 @@ var keywords = map[string]bool{
 // definers begin definitions.
 var definers = map[string]bool{"const": true, "typedef": true, "enum": true, "struct": true, "union": true, "program": true}
 
-// name returns the identifier that must come now, which is for what.
+// name returns the identifier that must be the current token. what describes it in messages.
 func (p *parser) name(what string) string {
 	if p.tok.kind != identToken {
 		p.fail(p.tok.at, "expected %s, found %v", what, p.tok)
@@ -129,7 +129,7 @@ func (p *parser) name(what string) string {
 	return text
 }
 
-// value returns the number or name that must come now.
+// value returns the number or name that must be the current token. what describes it in messages.
 func (p *parser) value(what string) *value {
 	v := &value{at: p.tok.at, text: p.tok.text}
 	switch {
@@ -244,7 +244,7 @@ func (p *parser) open(def *definition) {
 	p.expect("{", fmt.Sprintf("to begin the %v", def.kind))
 }
 
-// checkEnd leaves a body whose brace was never closed.
+// checkEnd ends the parsing of a body without a closing brace.
 func (p *parser) checkEnd(def *definition) {
 	if p.tok.kind == endToken {
 		p.fail(def.at, "%v has no end: '}' is missing", def)
@@ -260,7 +260,8 @@ func (p *parser) member(def *definition) {
 	p.expect(";", "after the member "+d.name)
 }
 
-// nameNested names the types that are declared within a type after the enclosing type.
+// nameNested gives the types that are declared within a type names that begin with the enclosing
+// type's name.
 func (def *definition) nameNested() {
 	for _, d := range def.parts() {
 		if d.typ.def != nil {
@@ -284,7 +285,7 @@ func (p *parser) enumBody(def *definition) {
 		if !p.accept(",") {
 			break
 		}
-		if p.is("}") { // rpcgen takes a comma behind the last one, too
+		if p.is("}") { // like the C rpcgen, accept a comma after the last name
 			break
 		}
 	}
@@ -330,7 +331,7 @@ func (p *parser) declaration(what string) *declaration {
 	return d
 }
 
-// words of types, and what follows the word unsigned.
+// words of types, and words that may follow unsigned.
 var (
 	typeWords = map[string]kind{
 		"int": kindInt, "hyper": kindHyper, "float": kindFloat, "double": kindDouble, "quadruple": kindQuadruple,
@@ -341,8 +342,8 @@ var (
 	}
 )
 
-// predefined are the types of rpcgen and its library that are in no RFC. A specification may give
-// their names to its own types.
+// predefined has types of the C rpcgen and its library that are in no RFC. A specification may
+// define its own types with these names.
 var predefined = map[string]kind{
 	"char": kindChar, "u_char": kindUchar, "short": kindShort, "u_short": kindUshort,
 	"u_int": kindUint, "long": kindInt, "u_long": kindUint, "bool_t": kindBool,
@@ -387,7 +388,7 @@ func (p *parser) typeSpec() typeSpec {
 	return t
 }
 
-// length passes over a word such as long, and over the word int after it.
+// length skips a word such as long, and the word int after it.
 func (p *parser) length(word string) {
 	p.advance()
 	if word == "short" || word == "long" {

@@ -8,24 +8,24 @@ import (
 // goSymbol is defined while a specification is read by this package.
 const goSymbol = "RPC_GO"
 
-// The limits of the expansion of a small file.
+// Limits of includes and macros.
 const (
 	maxIncludes  = 32     // files within files
-	maxExpansion = 100000 // words that macros stand for
+	maxExpansion = 100000 // number of words from expanded macros
 )
 
-// conditional is an #if that is open.
+// conditional is an #if without its #endif so far.
 type conditional struct {
 	at     pos
-	active bool // whether lines are read
-	done   bool // whether some branch was active
-	outer  bool // whether lines around are read
+	active bool // lines of the current branch are read
+	done   bool // a branch of the #if has been active
+	outer  bool // lines around the #if are read
 	last   bool // after #else
-	forGo  bool // whether it asks for goSymbol
+	forGo  bool // the condition mentions goSymbol
 }
 
-// startLine goes to the next line that has tokens, obeying the lines that are for the
-// preprocessor. It returns false at the end of everything.
+// startLine advances to the next line that has tokens, and executes the preprocessor's lines on the
+// way. It returns false at the end of the specification.
 func (l *lexer) startLine() bool {
 	for {
 		if !l.fetch() {
@@ -69,7 +69,7 @@ func (l *lexer) forGo() bool {
 	return false
 }
 
-// skipLine passes over a line that is not read, and over a comment that begins in it.
+// skipLine skips a line in an inactive branch, and a comment that begins in it.
 func (l *lexer) skipLine() {
 	for {
 		i := strings.Index(l.line[l.col:], "/*")
@@ -81,8 +81,8 @@ func (l *lexer) skipLine() {
 	}
 }
 
-// percent passes over a line that is copied to the output, or to that of the C rpcgen, and
-// over those that continue it.
+// percent processes a line that begins with % and the lines that continue it. They are copied to
+// the output, or are meant for the output of the C rpcgen and skipped.
 func (l *lexer) percent() {
 	text := l.line[1:]
 	for {
@@ -96,7 +96,7 @@ func (l *lexer) percent() {
 	}
 }
 
-// directive obeys the line whose text follows the number sign.
+// directive executes a preprocessor's line. text follows the number sign.
 func (l *lexer) directive(text string) {
 	at := l.here(len(l.line) - len(text) - 1)
 	for strings.HasSuffix(text, "\\") {
@@ -137,7 +137,7 @@ func (l *lexer) directive(text string) {
 	}
 }
 
-// stripComments replaces comments by blanks; one may go on on the next lines.
+// stripComments replaces comments by blanks. A comment may continue on the next lines.
 func (l *lexer) stripComments(text string) string {
 	for {
 		before, after, found := strings.Cut(text, "/*")
@@ -155,8 +155,8 @@ func (l *lexer) stripComments(text string) string {
 	}
 }
 
-// marker obeys `# 12 "file.x"`, which an earlier preprocessor has left: it gives the origin of the
-// next line.
+// marker executes a line marker such as `# 12 "file.x"` of an earlier preprocessor. It gives the
+// origin of the next line.
 func (l *lexer) marker(at pos, number, file string) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 {
@@ -170,7 +170,7 @@ func (l *lexer) marker(at pos, number, file string) {
 	}
 }
 
-// define makes a macro.
+// define defines a macro.
 func (l *lexer) define(at pos, rest string) {
 	n := word(rest)
 	if n == 0 || isDigit(rest[0]) {
@@ -186,7 +186,7 @@ func (l *lexer) define(at pos, rest string) {
 	l.macros[name] = body
 }
 
-// expand reports whether n words more may take the place of a macro.
+// expand reports whether macros may still produce n more words.
 func (l *lexer) expand(at pos, n int) bool {
 	if l.expanded += n + 1; l.expanded > maxExpansion {
 		l.add(at, "the macros of this file stand for more than %d words", maxExpansion)
@@ -195,7 +195,7 @@ func (l *lexer) expand(at pos, n int) bool {
 	return true
 }
 
-// words splits text into tokens that are all at the same place.
+// words splits text into tokens that all have the same position.
 func (l *lexer) words(at pos, text string) (list []token, ok bool) {
 	for {
 		text = strings.TrimLeft(text, " \t\f\v")

@@ -22,7 +22,7 @@ const (
 	kindUchar
 	kindShort
 	kindUshort
-	kindOpaque // of a declaration only
+	kindOpaque // only in a declaration
 	kindString // likewise
 	kindNamed
 	kindVoid
@@ -32,12 +32,12 @@ const (
 type typeSpec struct {
 	at   pos
 	kind kind
-	name string      // of kindNamed, as written; empty if it is declared here
-	tag  string      // struct, enum or union if that stands before the name
-	def  *definition // of kindNamed, set at once where it is declared here, else by the checker
+	name string      // only of kindNamed: the name as written; empty if the type is declared here
+	tag  string      // the word struct, enum or union before the name, if there is one
+	def  *definition // only of kindNamed: set by the parser if the type is declared here, otherwise by the checker
 }
 
-// shape is what a declaration makes of its type: a value, an array and so on.
+// shape tells whether a declaration declares a single value of its type, an array and so on.
 type shape int
 
 const (
@@ -54,12 +54,12 @@ type declaration struct {
 	doc   string
 	typ   typeSpec
 	shape shape
-	size  *value // of fixed and counted; nil where there is no bound
+	size  *value // size of a fixed or bound of a counted declaration; nil: no bound
 
 	goName string
 }
 
-// value is a number, or the name of one.
+// value is a number or the name of a number.
 type value struct {
 	at   pos
 	text string
@@ -74,16 +74,16 @@ type constantDef struct {
 	at     pos
 	name   string
 	doc    string
-	text   *value         // nil of an enumeration's member that has none
-	str    string         // of const name = "text", with quotation marks
-	enum   *definition    // whose member it is
-	after  *constantDef   // the member before, which counts if text is nil
+	text   *value         // nil if a member of an enumeration has no value
+	str    string         // only of const name = "text": the text with quotation marks
+	enum   *definition    // the enumeration of which it is a member
+	after  *constantDef   // the previous member, which determines the value if text is nil
 	known  constant.Value // set by the checker
 	state  int            // of the checker
 	goName string
 }
 
-// definitionKind is what defines a type.
+// definitionKind is the kind of a definition.
 type definitionKind int
 
 const (
@@ -101,10 +101,10 @@ func (k definitionKind) String() string {
 type definition struct {
 	at      pos
 	kind    definitionKind
-	name    string // as written, or made of the names of the enclosing type and of its member
+	name    string // as written, or composed of the names of the enclosing type and the member
 	doc     string
 	nested  bool
-	whole   bool           // whether all of it could be parsed
+	whole   bool           // the whole definition has been parsed
 	decl    *declaration   // of a typedef
 	members []*declaration // of a struct
 	enum    []*constantDef
@@ -112,9 +112,9 @@ type definition struct {
 
 	goName string
 	state  int   // of the checker
-	least  int64 // bytes of the smallest encoding, set by the checker
+	least  int64 // size of the smallest encoding in bytes, set by the checker
 
-	recursive bool // whether it contains itself through an arm of a union, set by the checker
+	recursive bool // the type contains itself through an arm of a union; set by the checker
 }
 
 // String returns the kind of the definition, and its name if known.
@@ -122,7 +122,7 @@ func (def *definition) String() string {
 	return strings.TrimSpace(def.kind.String() + " " + def.name)
 }
 
-// unionBody is what follows the word switch.
+// unionBody is the part of a union after the word switch.
 type unionBody struct {
 	disc     *declaration
 	arms     []*arm
