@@ -14,7 +14,7 @@ import (
 // BenchmarkJob simulates Init, barrier, and allreduce of 8 B and 64 KiB, and reports processor time, the most resident
 // memory of the process so far, and by which power of the ranks the time has grown since the first size:
 //
-//	GOMEMLIMIT=4GiB go test -run '^$' -bench Job -benchtime 1x ./internal/scale
+//	GOMEMLIMIT=7GiB go test -run '^$' -bench Job -benchtime 1x ./internal/scale
 func BenchmarkJob(b *testing.B) {
 	const first = 256
 	var took time.Duration // of the first size
