@@ -27,7 +27,7 @@ import (
 var (
 	command   = spmd.Flags(true)
 	n         = flag.Int("n", cg.DefaultN, "rows and columns of the matrix")
-	row       = flag.Int("row", cg.DefaultRow, "elements of a row beside the diagonal, on average")
+	row       = flag.Int("row", cg.DefaultRow, "average number of elements of a row outside the diagonal")
 	tolerance = flag.Float64("tolerance", cg.DefaultTolerance, "of the residual, relative to the right-hand side")
 	steps     = flag.Int("steps", cg.DefaultMaxSteps, "steps after which it gives up")
 	seed      = flag.Uint64("seed", 1, "seed of the matrix and the right-hand side")

@@ -14,22 +14,22 @@ const (
 	fewOperations   = "with 4 cycles for an arithmetic operation, Cholesky over AMVIA is slower on 8 processors than on 4. One processor has a whole column and sends this column to all others. On 8 processors the sends take longer than on 4, while the computation takes half as long"
 	nowProcessors   = "the result depends on the speed of both machines' processors. With equal cycles for an operation, the Millennium's processors are 2.4 times as fast, and the statement does not hold"
 	nearlyCG        = "conjugate gradient over unreliable VIA, the Millennium's fastest layer, is 3 % faster than on the NOW. If the NOW's processors are 0.7 instead of 0.65 times as fast as the Millennium's, conjugate gradient is faster on the NOW, too. If they are 0.6 times as fast, Cholesky is not faster on the NOW"
-	lessThanAMVIA   = "the share of the two times above, of AMVIA's poll routine and of a send descriptor taken back: 7.5 us and 13.5 us. The paper states that these layers marshal and dispatch less, but not how much less"
-	recyclingTakes  = "the paper states that marshalling and the recycling of send descriptors add a factor that is in neither stream, but not how large the factor is. The gap determines it"
+	lessThanAMVIA   = "the share of the two times above, of AMVIA's poll routine and of the recycling of a send descriptor: 7.5 us and 13.5 us. The paper states that these layers marshal and dispatch less, but not how much less"
+	recyclingTakes  = "the paper states that marshalling and the recycling of send descriptors add a factor that the times of neither stream contain, but not how large the factor is. The gap determines it"
 )
 
 // millenniumProfile lists the constants of the model, and the number that fixed each.
 func millenniumProfile(m *viaModel) Profile {
 	t := m.timing
 	return Profile{"millennium", "two-way 400 MHz Pentium II, Linux 2.2.1, Myrinet, VIA implemented by a control program that scans doorbells", []Constant{
-		chosen("program, a doorbell looked at", float64(m.costs.Look), "cycles", "a load, a comparison, a branch and the rest of a loop. The program looks at the send doorbells of all VIs in turn; AMVIA has three of them for each connection",
+		chosen("program, a doorbell checked", float64(m.costs.Look), "cycles", "a load, a comparison, a branch and the rest of a loop. The program looks at the send doorbells of all VIs in turn; AMVIA has three of them for each connection",
 			func(m *viaModel, by float64) { multiply(by, &m.costs.Look) }).of("AMVIA", "figure 6-3", "figure 6-4"),
 		fixed("program, a message sent", float64(m.costs.Send), "cycles", "fig6-2.plateau_us", "the published time minus the looks at three doorbells, the DMA of descriptor, data and status, and the link"),
 		fixed("program, a packet received", float64(m.costs.Receive), "cycles", "sec6.1.via_us", "the rest of the one-way time. As in the paper, the program serves packets between doorbells, and fetches the posted receive when a packet arrives"),
 		fixed("host, a message sent", micro(m.send), "us", "table6-1.o_s_us", "in addition to the word that the host writes to the card"),
 		fixed("host, a message received", micro(m.receive), "us", "table6-1.o_r_us", ""),
 		fixed("host, AMVIA's poll routine", micro(m.poll), "us", "sec6.1.amvia_adds_us", "the paper attributes all that AMVIA adds to this routine: completion queue, VI, descriptor, marshalling, dispatch. It is charged once for the request and the reply that a call handles"),
-		fixed("host, a send descriptor taken back", micro(m.recycle), "us", "table6-1.g_us", recyclingTakes+". Each poll takes back one descriptor, as in the paper"),
+		fixed("host, a send descriptor recycled", micro(m.recycle), "us", "table6-1.g_us", recyclingTakes+". Each poll takes back one descriptor, as in the paper"),
 		chosen("host, layers over VIA", m.lean, "times", lessThanAMVIA,
 			func(m *viaModel, by float64) { m.lean *= by }).of("AMVIA", "figure 6-3", "figure 6-4"),
 		fixed("host, rate of copies", m.memory/1e6, "MB/s", "sec6.1.amvia_mbps", "includes all other host time for a medium message, which the paper does not separate from the copy"),
@@ -58,7 +58,7 @@ func millenniumProfile(m *viaModel) Profile {
 			func(m *viaModel, by float64) { multiply(by, &m.store) }).of("figure 6-5"),
 		chosen("applications, rate of such stores", m.storeRate/1e6, "MB/s", "the order of magnitude of such a processor's copies",
 			func(m *viaModel, by float64) { m.storeRate *= by }).of("figure 6-5"),
-		chosen("EM3D, what a particle depends on", float64(m.em3d.Degree), "particles", "the paper does not state it. The value is that of other graphs of Split-C's authors. Each value is a separate store. The program runs 2 steps, because all steps are alike",
+		chosen("EM3D, neighbours of a particle", float64(m.em3d.Degree), "particles", "the paper does not state it. The value is that of other graphs of Split-C's authors. Each value is a separate store. The program runs 2 steps, because all steps are alike",
 			func(m *viaModel, by float64) { multiply(by, &m.em3d.Degree) }).of("figure 6-5"),
 		chosen("conjugate gradient, elements of a row", float64(m.cg.Row+1), "elements", "the paper does not state it. The value is that of examples/cg. The program runs 10 steps, because all steps are alike",
 			func(m *viaModel, by float64) { multiply(by, &m.cg.Row) }).of("figure 6-5"),

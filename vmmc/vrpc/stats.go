@@ -78,7 +78,7 @@ func (c *Client) Snapshot() ClientSnapshot {
 	return ClientSnapshot{}
 }
 
-// ProgramSnapshot are the counters of one version of a program, by the outcome of its calls.
+// ProgramSnapshot has the counters of one version of a program. It counts calls by their outcome.
 type ProgramSnapshot struct {
 	Program, Version uint32
 	Name             string

@@ -166,8 +166,8 @@ func (e *Encoder) String(s string, max uint32) {
 	}
 }
 
-// NoArm records that the discriminant v selects no arm of the union called what, which has no
-// default (section 4.15): ErrValue.
+// NoArm records ErrValue: the discriminant v selects no arm of the union, and the union has no
+// default arm (section 4.15). what is the union's name in the error.
 func (e *Encoder) NoArm(what string, v int64) { e.fail(ErrValue, what, v, 0) }
 
 // Nil records that the value called what is nil but not optional: ErrNil.

@@ -145,8 +145,8 @@ func (ch *channel) Post(i, n, together int) {
 	}
 }
 
-// corks reports whether the message in send buffer i is corked, if no other message waits. together
-// is the number of messages that may be sent together.
+// corks decides whether to cork the message in send buffer i when no other message is corked, and
+// reports the decision. together is the number of messages that may be sent together.
 func (ch *channel) corks(i, together int) bool {
 	g := &ch.corking
 	most := ch.room

@@ -41,7 +41,7 @@ func (c Config) Check(ranks int) error {
 	case c.N < 1 || c.N > 1<<20:
 		return fmt.Errorf("%w: %d rows: want 1 to %d", ErrConfig, c.N, 1<<20)
 	case c.Row < 0 || c.Row >= c.N:
-		return fmt.Errorf("%w: %d elements a row beside the diagonal: want less than the %d rows", ErrConfig, c.Row, c.N)
+		return fmt.Errorf("%w: %d elements of a row outside the diagonal: want less than the number of rows, %d", ErrConfig, c.Row, c.N)
 	case c.Tolerance <= 0 || c.MaxSteps < 1:
 		return fmt.Errorf("%w: tolerance %v in %d steps: want both positive", ErrConfig, c.Tolerance, c.MaxSteps)
 	case ranks > c.N:
