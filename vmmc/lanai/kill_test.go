@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,6 +43,9 @@ func child(what string) error {
 	c, err := lanai.Open(ctx, &lanai.Config{Interface: vethtest.Name})
 	if err != nil {
 		return err
+	}
+	if number, is := strings.CutPrefix(what, sharer); is {
+		return shareCard(ctx, c, number)
 	}
 	switch what {
 	case "card":
@@ -93,14 +97,14 @@ func exporter(ctx context.Context, c *lanai.Card, number uint32) (p *vmmc.Proces
 }
 
 // start starts a child at a side of a cable, and returns what kills it.
-func start(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func()) {
+func start(t testing.TB, veth *vethtest.Pair, side int, what string) (kill func()) {
 	t.Helper()
 	kill, _ = startChild(t, veth, side, what)
 	return kill
 }
 
 // startChild returns the process, too.
-func startChild(t *testing.T, veth *vethtest.Pair, side int, what string) (kill func(), child *os.Process) {
+func startChild(t testing.TB, veth *vethtest.Pair, side int, what string) (kill func(), child *os.Process) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+what)
