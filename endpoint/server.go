@@ -27,7 +27,8 @@ type server struct {
 	replied bool   // the current request has a reply
 }
 
-// replyShare determines the batch of answers: one in replyShare of the client's requests.
+// replyShare determines the size of a batch of answers: the number of the client's requests in
+// flight, divided by replyShare.
 const replyShare = 2
 
 // serverState is the progress of a request at the server.

@@ -37,7 +37,7 @@ type peer struct {
 	taken      fifo.Queue[*request] // receives whose messages have been copied; the peer must still be notified
 
 	caller  bool      // this rank made the attempt to connect
-	givenUp int64     // time, on the NIC's clock, from which it has given up each attempt; 0 if it has not
+	givenUp int64     // time, on the NIC's clock, since which the peer has given up every attempt to connect; 0 if it has not
 	params  [2]uint32 // size and number of its receive buffers, before there is a connection
 
 	credits  int           // data messages that may be sent now

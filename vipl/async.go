@@ -96,7 +96,7 @@ type AsyncError struct {
 	NIC        *NIC
 	VI         *VI
 	CQ         *CQ
-	Descriptor *Descriptor // read it only if Resource is ResourceDescriptor: the descriptor may be posted
+	Descriptor *Descriptor // its fields may be read only if Resource is ResourceDescriptor; otherwise it may still be posted
 	Op         Status      // the operation, one of the StatusOp values
 	Resource   ResourceCode
 	Code       ErrorCode

@@ -37,12 +37,12 @@ func Outdated(control string, card, program int) string {
 	if card == program {
 		return ""
 	}
-	older := "this program"
+	older, newer := "this program", "the card"
 	if card < program {
-		older = "the card (bobnet card)"
+		older, newer = "the card (bobnet card)", "this program"
 	}
-	return fmt.Sprintf("it serves programs of %s by version %d of their protocol, and this program has version %d: restart %s from the other one's version of Bobnet",
-		control, card, program, older)
+	return fmt.Sprintf("it serves programs of %s by version %d of their protocol, and this program has version %d: restart %s with the version of Bobnet that %s has",
+		control, card, program, older, newer)
 }
 
 // Welcome is the message that the card's process sends to a connecting program, as a line of JSON.

@@ -259,7 +259,7 @@ func TestOtherVersion(t *testing.T) {
 			desk.Close()
 			<-ended
 		}()
-		for n, want := range []string{"restart this program from", "", "restart the card (bobnet card) from"} {
+		for n, want := range []string{"restart this program with", "", "restart the card (bobnet card) with"} {
 			conn, _, err := share.Dial(t.Context(), at, name, version-1+n)
 			if err == nil {
 				conn.Close()
