@@ -54,7 +54,7 @@
 // allocate. Handlers of package vipl on the same NIC must not call Read or Write.
 //
 // A write is sent at once while fewer than four messages are in flight. Otherwise writes are
-// combined until 16 KiB have accumulated or a message has been acknowledged. No timer delays data.
+// combined until 60 KiB have accumulated or a message has been acknowledged. No timer delays data.
 //
 // # Flow control and memory
 //
@@ -94,7 +94,7 @@ package stream
 // acknowledgement and waits for it. It copies the last 60 KiB, to keep the path busy meanwhile.
 //
 // A write is sent at once while fewer than four messages are in flight. Otherwise writes are coalesced
-// until 16 KiB have accumulated or a message has been acknowledged, whichever is first. No timer delays
+// until 60 KiB have accumulated or a message has been acknowledged, whichever is first. No timer delays
 // data. The program need not call anything for that: while it computes, the NIC's own goroutine sends.
 // # Credit
 //

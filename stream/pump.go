@@ -14,7 +14,7 @@ import (
 // which are whole pages.
 const (
 	coalesceFrom  = 4
-	coalesceBytes = 16 << 10
+	coalesceBytes = wholeMessage
 	maxMessage    = 65_024
 	wholeMessage  = 60 << 10
 )

@@ -258,14 +258,15 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-// awaitStage waits until there is room in the stage, and returns it.
+// awaitStage waits until there is room in the stage, and returns room for at most one message, so that
+// the other end receives it while the next one is read.
 func (c *Conn) awaitStage() ([]byte, error) {
 	for {
 		if err := c.mayWrite(); err != nil {
 			return nil, err
 		}
 		if at, run := c.tx.stage.Free(); run > 0 {
-			return c.tx.buf[at : at+run], nil
+			return c.tx.buf[at : at+min(run, wholeMessage)], nil
 		}
 		if err := c.wait(background, c.writeLimit); err != nil {
 			return nil, err
