@@ -18,14 +18,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestAbort: Abort takes no time, though the other end acknowledges nothing of what is under way;
-// the other end reads what came, and then that the stream was cut. Calls behind it fail.
+// TestAbort: Abort returns immediately, although the other end does not acknowledge the data in
+// flight. The other end reads the data that have arrived, and then gets the error that the stream
+// was cut. Calls after Abort fail.
 func TestAbort(t *testing.T) {
 	w := &world{World: sim.New(sim.Options{Seed: 1})}
 	cfg := stream.Config{ReadBuffer: 8192, WriteBuffer: 8192}
 	want := story(1, 4000)
 	err := w.talk(cfg, func(c *stream.Conn) error {
-		for range 4 { // so much that some of it waits for room
+		for range 4 { // more data than there is room for
 			if _, err := c.Write(want); err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestAbortBlocked: Abort ends a Read and a long Write that block, and gives everything back.
+// TestAbortBlocked: Abort ends a blocked Read and a blocked long Write, and frees all resources.
 func TestAbortBlocked(t *testing.T) {
 	a, b := pair(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192})
 	ended := make(chan error, 2)
@@ -94,16 +95,16 @@ func TestAbortBlocked(t *testing.T) {
 	}
 }
 
-// talker is one end of a stream on which both ends write all the time, and read.
+// talker is one end of a stream on which both ends write and read all the time.
 type talker struct {
 	*world
 	name         string
 	rng          *rand.Rand
-	mine, theirs []byte // what both write, again and again
+	mine, theirs []byte // the texts that the two ends write repeatedly
 	c            *stream.Conn
 	wrote, got   int
-	cutAt        int // how much of a Write was taken when it failed
-	of           int // and how long it was
+	cutAt        int // number of bytes that a failed Write has taken
+	of           int // length of this Write
 	writeErr     error
 	readErr      error
 	ended        [2]int64 // writing and reading
@@ -119,7 +120,7 @@ func (f *talker) run() error {
 	})
 	f.write()
 	f.ended[0] = f.Now()
-	for f.ended[1] == 0 || f.closing { // in virtual time the Host does not wait for a Close
+	for f.ended[1] == 0 || f.closing { // in virtual time, the Host does not wait for a running Close
 		if err := f.Sleep(time.Millisecond); err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (f *talker) write() {
 	}
 }
 
-// read reads, and returns an error if what it reads is not what the other end writes.
+// read reads, and returns an error if the data differ from the other end's text.
 func (f *talker) read() error {
 	buf := make([]byte, 1<<16)
 	for f.readErr == nil {
@@ -158,19 +159,19 @@ func (f *talker) read() error {
 	return nil
 }
 
-// how is in which way a stream is cut.
+// how is the way in which a stream is cut.
 type how int
 
 const (
-	closes how = iota // one end closes it, while it reads and writes
-	aborts            // and waits for nothing
+	closes how = iota // one end closes the stream while it reads and writes
+	aborts            // one end aborts the stream
 	dies              // its station vanishes
 )
 
-// TestCutsBothWays: data flow both ways when one end, the one that has asked or the other, closes or
-// aborts the stream, or its station dies, in the midst of its Writes and Reads. All calls end in bounded time, and
-// with the error that they should. What was read is what was written: all that one who closes had written, and
-// of others the beginning.
+// TestCutsBothWays: while data flow in both directions, either end closes or aborts the stream, or
+// its station dies, during Writes and Reads. All calls end within a time limit and with the
+// expected error. An end that closes has all its data delivered. Otherwise the other end reads a
+// beginning of the data.
 func TestCutsBothWays(t *testing.T) {
 	within := 0
 	seeds(t, 60, func(seed uint64) error {
@@ -208,7 +209,7 @@ func TestCutsBothWays(t *testing.T) {
 			for client.c == nil || server.c == nil {
 				w.Sleep(10 * time.Microsecond)
 			}
-			w.Sleep(time.Duration(1+rng.IntN(1000)) << rng.IntN(16)) // 33 ms at the most
+			w.Sleep(time.Duration(1+rng.IntN(1000)) << rng.IntN(16)) // at most 33 ms
 			switch at = w.Now(); way {
 			case closes:
 				cuts.closing = true
@@ -233,7 +234,7 @@ func TestCutsBothWays(t *testing.T) {
 	}
 }
 
-// wantCut wants the end that has cut the stream to have ended as it should.
+// wantCut checks the errors and times of the end that has cut the stream.
 func (f *talker) wantCut(way how, at int64) error {
 	if way != dies && (!errors.Is(f.writeErr, net.ErrClosed) || !errors.Is(f.readErr, net.ErrClosed)) {
 		return fmt.Errorf("%s closed the stream, and its calls end with %w and %w", f.name, f.writeErr, f.readErr)
@@ -241,7 +242,7 @@ func (f *talker) wantCut(way how, at int64) error {
 	return f.wantSoon(at)
 }
 
-// wantEnd wants the other end to have ended as it should.
+// wantEnd checks the errors and times of the other end.
 func (f *talker) wantEnd(way how, at int64, cuts *talker) error {
 	if gone := errors.Is(f.writeErr, syscall.ECONNRESET) || way == closes && errors.Is(f.writeErr, syscall.EPIPE); !gone {
 		return fmt.Errorf("%s writes to who is gone: %w", f.name, f.writeErr)
@@ -255,7 +256,7 @@ func (f *talker) wantEnd(way how, at int64, cuts *talker) error {
 	return f.wantSoon(at)
 }
 
-// wantSoon wants both calls to have ended soon after a time.
+// wantSoon checks that both calls have ended soon after the time at.
 func (f *talker) wantSoon(at int64) error {
 	for _, end := range f.ended {
 		if took := time.Duration(end - at); took > 8*time.Second {
@@ -265,8 +266,8 @@ func (f *talker) wantSoon(at int64) error {
 	return nil
 }
 
-// TestInterfaceGone: when an interface is gone, Accept and Read of its streams return an error
-// that says so, and the host that the process shares is opened anew for the next Dial.
+// TestInterfaceGone: after the deletion of an interface, Accept and Read of its streams return an
+// error that says so. The next Dial opens the process's shared host again.
 func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	serve := func() (l *stream.Listener) {

@@ -18,8 +18,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/seal"
 )
 
-// TestPushBack: a reader that stops holds its writer, who has no more under way than both
-// buffers hold; when it reads again all arrives, in order.
+// TestPushBack: if the reader stops, the writer blocks when both buffers are full. When the reader
+// continues, all data arrive in order.
 func TestPushBack(t *testing.T) {
 	cfg := stream.Config{ReadBuffer: 50_000, WriteBuffer: 20_000}
 	a, b := pair(t, cfg)
@@ -44,7 +44,8 @@ func TestPushBack(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: what Write has coalesced goes without a further call of the writer's.
+// TestLeftBehind: data that Write has held back for coalescing are sent without another call of the
+// writer.
 func TestLeftBehind(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	for range 20 {
@@ -60,7 +61,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestReadFrom: io.Copy to a stream, of more than its buffers hold.
+// TestReadFrom: io.Copy to a stream carries more data than the stream's buffers hold.
 func TestReadFrom(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	data := story(2, 3_000_000)
@@ -78,7 +79,8 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
-// TestReadFromFails: the error of the reader is returned as it is, after what it has read.
+// TestReadFromFails: ReadFrom sends the data that the reader has returned, and then returns the
+// reader's error unchanged.
 func TestReadFromFails(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	bad := errors.New("the disk is gone")
@@ -106,8 +108,8 @@ func (r *atRead) Read(p []byte) (int, error) {
 	return copy(p, r.data), nil
 }
 
-// TestReadFromEnded: what ReadFrom reads after the end has been sent goes nowhere: the other end
-// finds nothing wrong with the stream.
+// TestReadFromEnded: ReadFrom discards data that it reads after CloseWrite. The other end sees a
+// correct end of the stream.
 func TestReadFromEnded(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	end := &atRead{data: "behind", call: func() { a.CloseWrite() }}
@@ -129,8 +131,8 @@ func TestReadFromEnded(t *testing.T) {
 	}
 }
 
-// TestReadFromClosed: a stream that is closed while ReadFrom reads keeps its memory until then,
-// and sends nothing behind its end.
+// TestReadFromClosed: a stream that is closed while ReadFrom reads keeps its memory until ReadFrom
+// returns, and sends nothing after its end.
 func TestReadFromClosed(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	end := &atRead{data: "behind", call: func() { a.Close() }}
@@ -145,8 +147,8 @@ func TestReadFromClosed(t *testing.T) {
 	}
 }
 
-// TestLongestMessage: where frames are longest, the longest message is one frame, sealed or not,
-// and the longest packet of an IP interface is one message.
+// TestLongestMessage: on a link with the longest frames, the longest message is one frame, sealed
+// or not. The longest packet of an IP interface is one message.
 func TestLongestMessage(t *testing.T) {
 	const recordHead, vnetHead = 4, 10 // before a packet; see package tun
 	if tun.MaxMTU+recordHead+vnetHead > stream.MaxMessage {
@@ -154,7 +156,7 @@ func TestLongestMessage(t *testing.T) {
 	}
 	for name, key := range map[string]seal.Source{"plain": nil, "sealed": aKey} {
 		t.Run(name, func(t *testing.T) {
-			const room = 4 * stream.MaxMessage // of which no message crosses the end
+			const room = 4 * stream.MaxMessage // a multiple of the message length, so that no message wraps around the buffer's end
 			from, to := vethHosts(t, stream.Config{ReadBuffer: room, WriteBuffer: room}, key)
 			a, b, err := connect(within(t), from, listen(t, to, "bobnet://longest"))
 			if err != nil {
@@ -174,7 +176,7 @@ func TestLongestMessage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for pass(); !carriesLong(from); { // which the path is proven to do while it is used
+			for pass(); !carriesLong(from); { // traffic proves that the path carries long frames
 				pass()
 			}
 			const count = 10
@@ -190,7 +192,8 @@ func TestLongestMessage(t *testing.T) {
 	}
 }
 
-// carriesLong reports whether a connection of the host sends frames longer than its interface has.
+// carriesLong reports whether a connection of the host sends frames longer than its interface's
+// MTU.
 func carriesLong(h *stream.Host) bool {
 	s := h.NIC().Snapshot()
 	for i := range s.VIs {
@@ -209,8 +212,8 @@ func framesSent(h *stream.Host) (n uint64) {
 	return n
 }
 
-// TestNoAllocations: steady reading and writing allocates nothing, of short data and of
-// such as go from where they lie.
+// TestNoAllocations: steady reading and writing allocates nothing, both for short data and for data
+// that are sent without a copy.
 func TestNoAllocations(t *testing.T) {
 	for _, size := range []int{64, 8192, stream.DefaultWriteBuffer + 100_000} {
 		a, b := pair(t, stream.Config{})
@@ -251,7 +254,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// echo returns on the stream what comes, until it ends, and then closes it.
+// echo returns all data on the stream until the stream ends, and then closes it.
 func echo(c *stream.Conn) (err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	buf := make([]byte, 100_000)
@@ -292,8 +295,8 @@ func TestEcho(t *testing.T) {
 			t.Fatalf("%d bytes: others came back", size)
 		}
 	}
-	// Writes above 128 KiB are sent from where they lie, up to their end, which the buffer has room for:
-	// Write does not wait for it.
+	// A Write of more than 128 KiB sends its data without a copy, except for the end. The end fits
+	// into the buffer, so Write does not wait for it.
 	const long = 2*stream.DefaultWriteBuffer + 1 + 1<<20 + 5_000_000 - 4*stream.TailSize
 	if s := a.Stats(); s.DirectBytes < long || s.DirectBytes > s.BytesWritten {
 		t.Errorf("%d of %d bytes were sent without a copy, want at least %d of long writes", s.DirectBytes, s.BytesWritten, long)

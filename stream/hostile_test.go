@@ -14,7 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// stranger is a VI that knows how streams are made, and keeps to no rule.
+// stranger is a VI that sets up streams but does not follow the protocol's rules.
 type stranger struct {
 	nic  *vipl.NIC
 	vi   *vipl.VI
@@ -23,7 +23,7 @@ type stranger struct {
 	peer flow.Hello
 }
 
-// newStranger connects a stranger to l with a greeting that change has changed.
+// newStranger connects a stranger to l. change modifies its greeting.
 func newStranger(t *testing.T, l *stream.Listener, change func(hello []byte)) (*stranger, error) {
 	t.Helper()
 	nic, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
@@ -57,7 +57,7 @@ func newStranger(t *testing.T, l *stream.Listener, change func(hello []byte)) (*
 	return s, err
 }
 
-// write sends n bytes to the peer's ring, with a word.
+// write writes n bytes into the peer's ring, with a word.
 func (s *stranger) write(t *testing.T, at uint64, n int, w flow.Word) {
 	t.Helper()
 	d := &vipl.Descriptor{
@@ -72,8 +72,8 @@ func (s *stranger) write(t *testing.T, at uint64, n int, w flow.Word) {
 	}
 }
 
-// TestForgedMessages: a peer that forges lengths, credits, ends or kinds ends its own
-// stream, and is counted. What came before it is read.
+// TestForgedMessages: a forged length, credit, end or kind ends the peer's own stream, and is
+// counted. Data that arrived before can be read.
 func TestForgedMessages(t *testing.T) {
 	credit := flow.Word(flow.Credit) << 30
 	for name, send := range map[string]func(t *testing.T, s *stranger){
@@ -120,7 +120,7 @@ func TestForgedMessages(t *testing.T) {
 	}
 }
 
-// TestForgedGreeting: who greets with anything else gets no stream, and a reason.
+// TestForgedGreeting: a peer with an invalid greeting gets no stream, and gets the reason.
 func TestForgedGreeting(t *testing.T) {
 	h := open(t, stream.Config{})
 	l := listen(t, h, "")
@@ -148,7 +148,7 @@ func TestForgedGreeting(t *testing.T) {
 	b.Close()
 }
 
-// TestOutsideTheRing: a peer that writes beyond the ring is stopped by the NIC.
+// TestOutsideTheRing: the NIC rejects a peer's write outside of the ring.
 func TestOutsideTheRing(t *testing.T) {
 	l := listen(t, open(t, stream.Config{}), "")
 	s, err := newStranger(t, l, func([]byte) {})
@@ -167,8 +167,8 @@ func TestOutsideTheRing(t *testing.T) {
 	}
 }
 
-// TestFlood: requests beyond the backlog take no memory here, and whoever asks again when
-// there is room is served.
+// TestFlood: requests beyond the backlog use no memory. A peer that repeats its request when there
+// is room is served.
 func TestFlood(t *testing.T) {
 	h := open(t, stream.Config{})
 	l, err := (&stream.ListenConfig{Host: h, Backlog: 3}).Listen(background, "")
@@ -210,8 +210,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestChurn: connections, opened, used and closed, leave nothing behind: ten thousand of them,
-// or a hundred in the short form.
+// TestChurn: ten thousand connections (a hundred in the short form) are opened, used and closed,
+// and leave nothing behind.
 func TestChurn(t *testing.T) {
 	to, from := open(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192}), open(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192})
 	l := listen(t, to, "")
@@ -237,7 +237,7 @@ func TestChurn(t *testing.T) {
 				return err
 			}
 			c.SetDeadline(time.Now().Add(patience))
-			if i%3 > 0 { // else it closes at once
+			if i%3 > 0 { // otherwise it closes immediately
 				if _, err := c.Write([]byte("hello")); err != nil {
 					return err
 				}

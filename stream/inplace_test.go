@@ -14,7 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/stream"
 )
 
-// writeSomehow writes data by all ways in turn, as a generator says.
+// writeSomehow writes data with all write methods in random order.
 func writeSomehow(c *stream.Conn, rng *rand.Rand, data []byte) error {
 	for len(data) > 0 {
 		p := data[:min(len(data), 1+rng.IntN(1<<rng.IntN(15)))]
@@ -44,7 +44,7 @@ func writeSomehow(c *stream.Conn, rng *rand.Rand, data []byte) error {
 	return c.CloseWrite()
 }
 
-// readSomehow reads to the end by both ways in turn.
+// readSomehow reads to the end with both read methods in random order.
 func readSomehow(c *stream.Conn, rng *rand.Rand) (all []byte, err error) {
 	for {
 		if rng.IntN(2) == 0 {
@@ -74,8 +74,8 @@ func readSomehow(c *stream.Conn, rng *rand.Rand) (all []byte, err error) {
 	}
 }
 
-// TestInPlace: what is written and read in place goes with what is not, in order, over buffers
-// whose ends it crosses.
+// TestInPlace: data written and read in place mix with other data, and arrive in order. They cross
+// the ends of the buffers.
 func TestInPlace(t *testing.T) {
 	for seed := range uint64(10) {
 		a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
@@ -97,8 +97,8 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestInPlaceEnds: Peek says why there is not so much, and what it has returned stays where it
-// is when the stream is closed; so does what Reserve has.
+// TestInPlaceEnds: Peek returns an error if fewer bytes will arrive. The memory that Peek and
+// Reserve have returned stays valid when the stream is closed.
 func TestInPlaceEnds(t *testing.T) {
 	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
 	if _, _, err := b.Peek(9001); !errors.Is(err, io.ErrShortBuffer) {
@@ -140,8 +140,8 @@ func TestInPlaceEnds(t *testing.T) {
 	}
 }
 
-// TestTryWriteFull: TryWrite and Reserve take nothing when the other end reads nothing, do not
-// wait, and go on when it reads.
+// TestTryWriteFull: if the other end does not read, TryWrite and Reserve take nothing and do not
+// wait. They continue when it reads.
 func TestTryWriteFull(t *testing.T) {
 	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
 	sent := 0
@@ -163,8 +163,9 @@ func TestTryWriteFull(t *testing.T) {
 	}
 }
 
-// TestReserveWaits: Reserve waits for room for as long as it is told to: it has some when the
-// other end reads meanwhile, none when nobody does, and none at once when the stream ends.
+// TestReserveWaits: Reserve waits for room, at most until its time limit. It returns room if the
+// other end reads meanwhile. It returns none if the other end does not read, and immediately none
+// if the stream ends.
 func TestReserveWaits(t *testing.T) {
 	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
 	const most = 9000 + 20_000
@@ -211,7 +212,7 @@ func TestReserveWaits(t *testing.T) {
 	}
 }
 
-// TestInPlaceAllocations: what is written and read in place allocates nothing.
+// TestInPlaceAllocations: writing and reading in place allocates nothing.
 func TestInPlaceAllocations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: CI counts without the race detector, too")

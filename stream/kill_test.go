@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim takes a stream, says that it has read something, and stays.
+// victim accepts a stream, reports that it has read something, and waits.
 func victim() int {
 	h, err := stream.Open(context.Background(), &stream.Config{Interface: vethtest.Name})
 	if err == nil {
@@ -45,8 +45,8 @@ func victim() int {
 	select {}
 }
 
-// TestKilledPeer: the process at the other end is killed. Reads and writes that block then
-// end in bounded time, with an error that says who it was.
+// TestKilledPeer: after the process at the other end is killed, blocked reads and writes end within
+// a time limit. Their error names the peer.
 func TestKilledPeer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as a silent peer is believed to be alive")

@@ -29,7 +29,7 @@ func TestAddresses(t *testing.T) {
 		"02-00-00-00-00-0A/1100": "02-00-00-00-00-0a:1100",
 
 		"[02:00:00:00:00:01]:1100": "02-00-00-00-00-01:1100",
-		"02-00-00-00-00-01":        "bobnet://02-00-00-00-00-01", // without a port it is a name like others
+		"02-00-00-00-00-01":        "bobnet://02-00-00-00-00-01", // without a port, it is a name
 	} {
 		if a, err := stream.ParseAddr(in); err != nil || a.String() != want || a.Network() != "bobnet" {
 			t.Errorf("%q: %v, %v", in, a, err)
@@ -43,7 +43,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestListener: what Accept, Dial and Close return.
+// TestListener checks what Accept, Dial and Close return.
 func TestListener(t *testing.T) {
 	h, from := open(t, stream.Config{}), open(t, stream.Config{})
 	l := listen(t, h, "bobnet://stream-test-listener")
@@ -80,7 +80,7 @@ func TestListener(t *testing.T) {
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept: %v", err)
 	}
-	if n, err := waiting.Read(make([]byte, 1)); n != 0 || err == nil { // nobody has accepted it
+	if n, err := waiting.Read(make([]byte, 1)); n != 0 || err == nil { // the stream was not accepted
 		t.Errorf("read: %d, %v", n, err)
 	}
 	if _, err := (&stream.Dialer{Host: from}).Dial(within(t), stream.Addr{Addr: direct}.String()); !errors.Is(err, vipl.ErrNoMatch) {
@@ -91,7 +91,8 @@ func TestListener(t *testing.T) {
 	b.Close()
 }
 
-// TestClosed: what calls on a closed stream, and on one whose other end is closed, return.
+// TestClosed checks the results of calls on a closed stream, and on a stream whose other end is
+// closed.
 func TestClosed(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	if err := a.Close(); err != nil {
@@ -117,7 +118,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestHostClose: all that belongs to a host ends with it.
+// TestHostClose: Close of a host ends its listeners and streams.
 func TestHostClose(t *testing.T) {
 	h, from := open(t, stream.Config{}), open(t, stream.Config{})
 	l := listen(t, h, "")
@@ -145,8 +146,8 @@ func TestHostClose(t *testing.T) {
 	a.Close()
 }
 
-// TestAcceptNICEnds: an Accept that blocks returns when the NIC is closed under its listener,
-// or the link under the NIC, and says why; so does the next one.
+// TestAcceptNICEnds: a blocked Accept returns when the listener's NIC or the NIC's link is closed.
+// Its error gives the reason, as does the error of the next Accept.
 func TestAcceptNICEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(nic *vipl.NIC) error
@@ -189,8 +190,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestURL: an address splits into host and port, can be the host of a URL, and a proxy of
-// net/http tells who its client is.
+// TestURL: an address splits into host and port and can be the host of a URL. A proxy of net/http
+// passes the client's address on.
 func TestURL(t *testing.T) {
 	serve := func(h *stream.Host, handler http.Handler) string {
 		l := listen(t, h, "")
@@ -236,7 +237,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// localOf returns the address that h has in a stream to an address.
+// localOf returns the local address of a stream that h opens to an address.
 func localOf(t *testing.T, h *stream.Host, to string) string {
 	t.Helper()
 	c, err := (&stream.Dialer{Host: h}).Dial(within(t), to)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// maker returns what nettest asks for pipes: each is a new stream between the hosts.
+// maker returns nettest's function for making pipes. Each pipe is a new stream between the hosts.
 func maker(t *testing.T, from *stream.Host, l *stream.Listener) nettest.MakePipe {
 	return func() (a, b net.Conn, stop func(), err error) {
 		asks, takes, err := connect(within(t), from, l)
@@ -40,7 +40,7 @@ func TestConn(t *testing.T) {
 		from, to := vethHosts(t, stream.Config{}, aKey)
 		nettest.TestConn(t, maker(t, from, listen(t, to, "bobnet://sealed")))
 		for _, h := range []*stream.Host{from, to} {
-			s, sealed := h.NIC().SealStats() // a message of the handshake may have come twice, and been dropped
+			s, sealed := h.NIC().SealStats() // a repeated message of the handshake may have been dropped
 			if !sealed || s.Sealed == 0 || s.Opened == 0 || s.Unsealed+s.OtherKey+s.Altered+s.Malformed > 0 {
 				t.Errorf("%+v, sealed: %v", s, sealed)
 			}

@@ -20,7 +20,7 @@ import (
 
 var seeds = seedtest.Flags("stream", 5).Each
 
-// world is a simulated segment, and what has gone wrong on it.
+// world is a simulated segment, with the errors that have occurred on it.
 type world struct {
 	*sim.World
 	errs []error
@@ -73,13 +73,13 @@ func (w *world) talk(cfg stream.Config, server, client func(c *stream.Conn) erro
 	return w.run()
 }
 
-// run runs all processes, and returns what has gone wrong.
+// run runs all processes, and returns the errors.
 func (w *world) run() error {
 	err := w.Run()
 	return errors.Join(append(w.errs, err)...)
 }
 
-// story is what one end of a stream writes, in pieces of any size.
+// story returns the data that one end of a stream writes, in pieces of any size.
 func story(seed uint64, size int) []byte {
 	data := make([]byte, size)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -117,8 +117,8 @@ func readPieces(c *stream.Conn, rng *rand.Rand, want []byte) error {
 	}
 }
 
-// TestLossyPipe: on a segment that loses, copies and reorders frames a stream is a pipe of
-// bytes each way, with an end: what was written before it is read, whatever the buffers.
+// TestLossyPipe: on a segment that loses, duplicates and reorders frames, a stream delivers the
+// bytes of both directions up to their end, with buffers of any size.
 func TestLossyPipe(t *testing.T) {
 	seeds(t, 20, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -129,7 +129,7 @@ func TestLossyPipe(t *testing.T) {
 			if err := readPieces(c, rng, there); err != nil {
 				return err
 			}
-			if err := writePieces(c, rng, back); err != nil { // the other half is closed
+			if err := writePieces(c, rng, back); err != nil { // the other direction is closed
 				return err
 			}
 			return c.Close()
@@ -151,9 +151,9 @@ func TestLossyPipe(t *testing.T) {
 	})
 }
 
-// TestRandomCuts: one end closes, or its station dies, at any time. The other one reads what
-// was written before, or the beginning of it, and ends in bounded time with io.EOF or an
-// error that names the peer; it never reads anything else.
+// TestRandomCuts: one end closes, or its station dies, at a random time. The other end reads all
+// data that were written before, or a beginning of them, and nothing else. Within a time limit, it
+// gets io.EOF or an error that names the peer.
 func TestRandomCuts(t *testing.T) {
 	seeds(t, 40, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -212,8 +212,8 @@ func readCut(c *stream.Conn, data []byte, after int, dies bool) error {
 	return c.Close()
 }
 
-// TestVirtualDeadline: a deadline ends reads and writes that block, on the clock of the
-// simulator, and the stream goes on.
+// TestVirtualDeadline: a deadline by the simulator's clock ends blocked reads and writes. The
+// stream can be used afterwards.
 func TestVirtualDeadline(t *testing.T) {
 	w := &world{World: sim.New(sim.Options{Seed: 1})}
 	cfg := stream.Config{ReadBuffer: 8192, WriteBuffer: 8192}
@@ -244,7 +244,7 @@ func TestVirtualDeadline(t *testing.T) {
 	}
 }
 
-// TestVirtualDialTimeout: nobody has the name.
+// TestVirtualDialTimeout dials a name that no station has.
 func TestVirtualDialTimeout(t *testing.T) {
 	w := &world{World: sim.New(sim.Options{Seed: 1})}
 	w.host("lonely", stream.Config{}, func(h *stream.Host) error {
@@ -266,8 +266,8 @@ func TestVirtualDialTimeout(t *testing.T) {
 	}
 }
 
-// TestCoalesced: small writes in a row share messages, and the last ones go when those before
-// are acknowledged. No virtual time passes between the writes.
+// TestCoalesced: successive small writes share messages. The last data are sent when the messages
+// before are acknowledged. No virtual time passes between the writes.
 func TestCoalesced(t *testing.T) {
 	const count = 5000
 	w := &world{World: sim.New(sim.Options{Seed: 1})}
@@ -297,9 +297,9 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
-// TestYield: a Read that waits for the answer to what was just written does not yield, which
-// would wake a thread for nobody. One that waits for more does, for those to whom what came
-// before may have been handed.
+// TestYield: a Read that waits for the answer to the last Write does not yield, because no
+// goroutine has work, and the yield would wake a thread in vain. A Read that waits for more data
+// yields, because the program may have passed earlier data to other goroutines.
 func TestYield(t *testing.T) {
 	const rounds = 20
 	w := &world{World: sim.New(sim.Options{Seed: 1})}
@@ -347,8 +347,8 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// TestOneMessage: the record of a packet as long as IP interfaces have them (stream/tun) goes
-// in one message, and so in one frame where frames are longest.
+// TestOneMessage: the record of the longest packet of an IP interface (stream/tun) fits into one
+// message, and so into one frame of a link with the longest frames.
 func TestOneMessage(t *testing.T) {
 	const size, count = 65_014, 5
 	w := &world{World: sim.New(sim.Options{Seed: 1})}

@@ -183,7 +183,7 @@ func (e *Export) Unexport(ctx context.Context) error {
 }
 
 // unlist removes the export from the process's table. It returns the words under which the export
-// was published, and whether the export was in the table.
+// was advertised, and whether the export was in the table.
 func (e *Export) unlist() (words []string, had bool) {
 	p := e.p
 	p.mu.Lock()

@@ -13,8 +13,8 @@ import (
 
 var seeds = seedtest.Flags("stream/internal/flow", 10).Each
 
-// pipe is one direction of a stream whose messages take their time, in order, beside the
-// bytes that went in and those that came out.
+// pipe is one direction of a stream with delayed messages in order. It also records the bytes that
+// were written and read.
 type pipe struct {
 	rng      *rand.Rand
 	out      flow.Sender
@@ -22,9 +22,9 @@ type pipe struct {
 	staged   []byte
 	in       flow.Receiver
 	ring     []byte
-	words    []flow.Word // under way to the receiver
-	credits  []flow.Word // under way to the sender
-	inFlight []int       // bytes of the stage in each message that is not acknowledged
+	words    []flow.Word // in flight to the receiver
+	credits  []flow.Word // in flight to the sender
+	inFlight []int       // bytes of the stage in each unacknowledged message
 	went     []byte
 	came     []byte
 	next     byte
@@ -116,8 +116,8 @@ func (p *pipe) step() (err error) {
 	return err
 }
 
-// TestPipe: whatever the order in which both ends do what they may, the bytes come out that
-// went in, and it never stands still.
+// TestPipe: in any order of permitted steps at both ends, the reader gets the bytes that were
+// written, and the stream never blocks forever.
 func TestPipe(t *testing.T) {
 	seeds(t, 60, func(seed uint64) error {
 		p := newPipe(rand.New(rand.NewPCG(seed, 1)))
@@ -139,7 +139,7 @@ func TestPipe(t *testing.T) {
 	})
 }
 
-// drain goes on until all that was written has been read.
+// drain continues until all written bytes have been read.
 func (p *pipe) drain() error {
 	for i := 0; len(p.came) < len(p.went); i++ {
 		if i == 10_000_000 {
@@ -192,8 +192,8 @@ func TestForgedWords(t *testing.T) {
 	refused("data behind the end", in.Arrived(flow.DataWord(1), 1))
 }
 
-// TestMessagesBound: small messages that nobody gives back are refused where the last
-// receive for them would be gone.
+// TestMessagesBound: after Depth small messages without a credit, the sender has no space, and the
+// receiver rejects another message.
 func TestMessagesBound(t *testing.T) {
 	in, out := flow.NewReceiver(flow.MaxRing), flow.NewSender(flow.MaxRing)
 	for i := range flow.Depth {
@@ -221,7 +221,8 @@ func TestMessagesBound(t *testing.T) {
 	}
 }
 
-// TestNoCreditBehindEnd: who has ended needs no credit, which would find a closed connection.
+// TestNoCreditBehindEnd: a sender that has ended gets no credit, because its connection may be
+// closed.
 func TestNoCreditBehindEnd(t *testing.T) {
 	in := flow.NewReceiver(flow.MinRing)
 	if err := in.Arrived(flow.DataWord(flow.MinRing), flow.MinRing); err != nil {
@@ -236,7 +237,7 @@ func TestNoCreditBehindEnd(t *testing.T) {
 	}
 }
 
-// FuzzReceive: no sequence of words takes the counters out of their bounds.
+// FuzzReceive: no sequence of words moves the counters out of their bounds.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0x40, 0, 0, 9, 0x80, 0x40, 0, 9, 0xc0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
