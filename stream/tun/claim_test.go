@@ -21,7 +21,7 @@ type board struct {
 	names map[string][]ethertype.Addr
 }
 
-// seat is what one host sees of it, which takes time: a lookup asks several times.
+// seat is one host's access to a board. A lookup takes time, because it asks several times.
 type seat struct {
 	*board
 	at ethertype.Addr
@@ -55,8 +55,8 @@ func (s seat) LookupAll(ctx context.Context, name string) (all []ethertype.Addr,
 	return all, ctx.Err()
 }
 
-// contest has hosts want one address, each after a pause, and returns those that get it, by
-// their places in the order of their Bobnet addresses. made is how long each takes to make
+// contest lets hosts claim one address, each after a pause, and returns the hosts that get it, as
+// indexes in the order of their Bobnet addresses. made has the time that each host needs to create
 // its interface.
 func contest(t *testing.T, pauses, made []time.Duration) (winners []int) {
 	t.Helper()
@@ -95,9 +95,9 @@ func contest(t *testing.T, pauses, made []time.Duration) (winners []int) {
 	return winners
 }
 
-// TestClaimedAtOnce: however close to each other hosts claim an address, one gets it; of those that
-// do so at the same time the one with the lowest Bobnet address, and of others that do so
-// one after the other the first.
+// TestClaimedAtOnce: whatever the time between the claims of several hosts, exactly one gets the
+// address. If they claim at the same time, it is the host with the lowest Bobnet address. If they
+// claim one after the other, it is the first.
 func TestClaimedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if got := contest(t, make([]time.Duration, 4), make([]time.Duration, 4)); !slices.Equal(got, []int{0}) {

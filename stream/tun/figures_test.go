@@ -52,10 +52,10 @@ func BenchmarkTCP(b *testing.B) {
 	}
 }
 
-// relayDevice is what the relays call their interfaces.
+// relayDevice is the name of the relays' interfaces.
 const relayDevice = "relay0"
 
-// startRelay has a relay run on a side.
+// startRelay starts a relay on a side.
 func startRelay(b *testing.B, p *vethtest.Pair, side int, program string, mtu int) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), program, relayDevice, vethtest.Name, fmt.Sprint(mtu))
@@ -66,6 +66,6 @@ func startRelay(b *testing.B, p *vethtest.Pair, side int, program string, mtu in
 	if err := p.In(side, cmd.Start); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { cmd.Wait() }) // its context has ended by then
+	b.Cleanup(func() { cmd.Wait() }) // its context has ended before
 	heard(b, out, "ready")
 }

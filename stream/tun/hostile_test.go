@@ -17,7 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// foe is a neighbour that speaks the protocol as it likes.
+// foe is a neighbour that does not follow the protocol's rules.
 type foe struct {
 	t    *testing.T
 	pair *vethtest.Pair
@@ -25,8 +25,8 @@ type foe struct {
 	tun  *Tun
 }
 
-// newFoe has a host with address 10.9.0.1 run on one side of a veth, and a foe with 10.9.0.9 on
-// the other.
+// newFoe starts a host with address 10.9.0.1 on one side of a veth pair, and a foe with address
+// 10.9.0.9 on the other.
 func newFoe(t *testing.T) *foe {
 	p := vethtest.New(t, 1500)
 	f := &foe{t: t, pair: p}
@@ -61,7 +61,7 @@ func newFoe(t *testing.T) *foe {
 	return f
 }
 
-// dial opens a stream to the host and greets with bytes, if there are any.
+// dial opens a stream to the host, and sends greeting if it is not empty.
 func (f *foe) dial(greeting []byte) net.Conn {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -85,7 +85,7 @@ func (f *foe) dial(greeting []byte) net.Conn {
 	return c
 }
 
-// await waits until the host's state is as it should be.
+// await waits until is returns true for the host's state.
 func (f *foe) await(what string, is func(s Snapshot) bool) {
 	f.t.Helper()
 	for end := time.Now().Add(30 * time.Second); !is(f.tun.Snapshot()); runtime.Gosched() {
@@ -101,7 +101,7 @@ func greeting(addrs ...netip.Addr) []byte {
 	return h.append(nil)
 }
 
-// record is a packet as a stream carries it, with a header that asks for nothing.
+// record returns the record of a packet in a stream, with a header that requests no offload.
 func record(packet []byte) []byte {
 	b := newBuffer()
 	clear(b.content().offload())
@@ -109,9 +109,9 @@ func record(packet []byte) []byte {
 	return b.record()
 }
 
-// TestClaims: a neighbour gets those of the addresses it claims that the segment says are its
-// own, and none of this host's, of nobody's, or that no host can have; without any its stream is refused, as that of
-// one which does not greet.
+// TestClaims: of the addresses that a neighbour claims, it gets those that the segment's directory
+// assigns to it. It does not get this host's addresses, unassigned ones, or those that no host can
+// have. If it gets no address, or sends no greeting, its stream is refused.
 func TestClaims(t *testing.T) {
 	f := newFoe(t)
 	group, local := netip.MustParseAddr("224.0.0.5"), netip.MustParseAddr("127.0.0.2")
@@ -132,9 +132,9 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestForged: of what a neighbour sends, packets from addresses that it does not have, for
-// others, cut short, or with a header that reaches beyond them are counted and dropped; what
-// is sound still comes. A length that cannot be ends the stream.
+// TestForged: the host counts and drops packets from addresses that the neighbour does not have,
+// packets for other hosts, truncated packets, and packets whose header describes more bytes than
+// they have. It still receives valid packets. An impossible length ends the stream.
 func TestForged(t *testing.T) {
 	f := newFoe(t)
 	c := f.dial(greeting(addr(9)))
@@ -162,8 +162,7 @@ func TestForged(t *testing.T) {
 	f.await("ended", func(s Snapshot) bool { return len(s.Neighbours) == 0 && s.Counts.Malformed == 3 })
 }
 
-// TestMutated: thousands of changed records on many streams do no harm: afterwards a sound one
-// comes.
+// TestMutated: after thousands of changed records on many streams, a valid record still arrives.
 func TestMutated(t *testing.T) {
 	f := newFoe(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -179,7 +178,7 @@ func TestMutated(t *testing.T) {
 				b[r.IntN(recordHead)] ^= 1 << r.IntN(8)
 			}
 			if _, err := c.Write(b); err != nil {
-				break // the stream has been ended
+				break // the host has ended the stream
 			}
 		}
 		c.Close()
@@ -192,8 +191,8 @@ func TestMutated(t *testing.T) {
 	f.await("a sound packet", func(s Snapshot) bool { return s.PacketsReceived > before })
 }
 
-// TestManyStreams: a station has a bounded number of streams, whatever it claims, and may have
-// another one when one has ended.
+// TestManyStreams: a station can have only a limited number of streams, whatever it claims. When
+// one has ended, it can open another one.
 func TestManyStreams(t *testing.T) {
 	f := newFoe(t)
 	var first net.Conn
@@ -205,7 +204,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	f.await("as many as may be", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams })
 	more := f.dial(nil)
-	more.Write(greeting(addr(9))) // it may be refused already
+	more.Write(greeting(addr(9))) // the host may already have refused the stream
 	io.Copy(io.Discard, more)     // until it is refused
 	f.await("refused", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams && s.Counts.Strangers == 1 })
 	first.Close()
@@ -214,8 +213,8 @@ func TestManyStreams(t *testing.T) {
 	f.await("another one", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams })
 }
 
-// TestSameNIC: a second Tun with the same address on one NIC is refused, and takes nothing away
-// from the first one.
+// TestSameNIC: a second Tun with the same address on one NIC is refused, without any effect on the
+// first one.
 func TestSameNIC(t *testing.T) {
 	f := newFoe(t)
 	err := f.pair.In(0, func() error {
@@ -232,8 +231,8 @@ func TestSameNIC(t *testing.T) {
 	f.await("a neighbour", func(s Snapshot) bool { return len(s.Neighbours) == 1 })
 }
 
-// TestNICEnds: Run ends, and says why, when its NIC is closed or the link under it, though no
-// packet needs it; after Close it does nothing.
+// TestNICEnds: Run returns an error with the reason when its NIC or the NIC's link is closed, even
+// if there is no traffic. After Close, Run does nothing.
 func TestNICEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(nic *vipl.NIC) error
@@ -269,7 +268,7 @@ func TestNICEnds(t *testing.T) {
 	}
 }
 
-// TestGone: a packet for a neighbour that has just gone is dropped, and counted.
+// TestGone: a packet for a neighbour that has just disappeared is dropped and counted.
 func TestGone(t *testing.T) {
 	h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, 1), over: make(chan struct{})}
 	close(p.over)
@@ -279,8 +278,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestQueueMemory: what waits for a neighbour takes no more memory than the bound says,
-// whatever the lengths of the packets.
+// TestQueueMemory: packets that wait for a neighbour do not use more memory than the limit,
+// whatever their lengths.
 func TestQueueMemory(t *testing.T) {
 	for _, size := range []int{header4, 2100, 3000, 11_000, 33_000, 60_000} {
 		h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}

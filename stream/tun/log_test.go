@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/stream/tun"
 )
 
-// TestLogHandlerBlocks: a handler of log lines that blocks keeps no packet from its way, and
-// the hosts close without it.
+// TestLogHandlerBlocks: a blocked log handler does not delay packets, and the hosts close without
+// waiting for it.
 func TestLogHandlerBlocks(t *testing.T) {
 	block, blocked := make(chan struct{}), make(chan struct{})
 	defer close(block)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysctl sets a variable of a side's namespace.
+// sysctl sets a sysctl variable in a side's namespace.
 func sysctl(t *testing.T, p *vethtest.Pair, side int, name, value string) {
 	t.Helper()
 	err := p.In(side, func() error { return os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644) })
@@ -38,8 +38,8 @@ func ip(t *testing.T, p *vethtest.Pair, side int, args string) {
 	}
 }
 
-// TestFragments: datagrams longer than the interface's MTU go as fragments, both ways, by IPv4
-// and IPv6; one that may not be cut is refused by the sending kernel.
+// TestFragments: datagrams longer than the interface's MTU travel as fragments in both directions,
+// over IPv4 and IPv6. The sending kernel refuses a datagram that must not be fragmented.
 func TestFragments(t *testing.T) {
 	p, hosts := pair(t, 1500, tun.Config{MTU: tun.MinMTU})
 	for _, to := range []string{"10.9.0.2", "fd09::2"} {
@@ -51,15 +51,15 @@ func TestFragments(t *testing.T) {
 		}
 	}
 	for i, h := range hosts {
-		// 2 x 3 datagrams of 60,008 bytes take 47 packets and more each.
+		// 2 x 3 datagrams of 60,008 bytes take at least 47 packets each.
 		if s := h.Snapshot(); s.PacketsSent < 282 || s.PacketsReceived < 282 || s.Counts.TooBig+s.Counts.Malformed+s.Counts.Refused > 0 {
 			t.Errorf("host %d: %+v", i, s)
 		}
 	}
 }
 
-// TestFragmentsForShorter: a neighbour whose MTU is smaller gets fragments that fit it, once the
-// kernel has been told its MTU; who forbids to cut a packet learns how long it may be.
+// TestFragmentsForShorter: a neighbour with a smaller MTU gets fragments that fit its MTU, as soon
+// as the kernel has learned the MTU. A sender that forbids fragmentation learns the maximum length.
 func TestFragmentsForShorter(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	hosts := [2]*host{start(t, p, 0, tun.Config{MTU: 9000}), start(t, p, 1, tun.Config{MTU: tun.MinMTU})}
@@ -84,9 +84,9 @@ func TestFragmentsForShorter(t *testing.T) {
 	}
 }
 
-// TestRing: two networks over one segment join two hosts that forward, and whose routes send a
-// packet round and round. It does not leave the first host: no neighbour has its destination, and
-// none takes what is not for itself.
+// TestRing: two networks over one segment join two hosts that forward packets. Their routes form a
+// loop. A packet does not leave the first host, because no neighbour has its destination, and hosts
+// accept only packets for themselves.
 func TestRing(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var all []*host
@@ -98,7 +98,7 @@ func TestRing(t *testing.T) {
 	}
 	ip(t, p, 0, "route add 10.77.0.0/16 via 10.20.0.2 dev one")
 	ip(t, p, 1, "route add 10.77.0.0/16 via 10.21.0.1 dev two")
-	ip(t, p, 0, "route add 10.20.0.2/32 dev two table 9") // what host 1 has in the one network, by way of the other
+	ip(t, p, 0, "route add 10.20.0.2/32 dev two table 9") // host 1's address in one network, through the other network
 	ip(t, p, 0, "rule add to 10.20.0.2 ipproto icmp lookup 9")
 	for _, to := range []string{"10.77.0.1", "10.20.0.2"} {
 		out, err := run(t, p, 0, "ping", "-c", "2", "-i", "0.02", "-W", "20", to)
@@ -125,8 +125,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestNoIPv6: a host without IPv6 has an IPv4 network as any other, also with a host that has
-// both, and learns why an IPv6 address cannot be.
+// TestNoIPv6: a host without IPv6 can use IPv4, also with a host that has both. If it is given an
+// IPv6 address, the error explains why this is impossible.
 func TestNoIPv6(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	sysctl(t, p, 0, "ipv6/conf/all/disable_ipv6", "1")

@@ -37,7 +37,8 @@ var (
 	two6 = netip.MustParseAddr("fd09::2")
 )
 
-// FuzzParse: any bytes are read without a panic, and what is taken is as long as it says.
+// FuzzParse: parse accepts any bytes without a panic. An accepted packet has the length in its
+// header.
 func FuzzParse(f *testing.F) {
 	f.Add(packet4(addr(1), addr(2), 17, make([]byte, 8)))
 	f.Add(packet6(one6, two6, 17, make([]byte, 8)))
@@ -64,8 +65,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzHello: any greeting is read without a panic, and what is taken is written again as it
-// came.
+// FuzzHello: any bytes are parsed as a greeting without a panic. An accepted greeting is encoded to
+// the same bytes.
 func FuzzHello(f *testing.F) {
 	h := hello{network: "default", mtu: MaxMTU, addrs: []netip.Addr{addr(1), one6}}
 	f.Add(h.append(nil))
@@ -78,7 +79,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// TestHello: a greeting comes as it was sent.
+// TestHello: an encoded greeting is parsed to the same value.
 func TestHello(t *testing.T) {
 	want := hello{network: "a", mtu: 9000, addrs: []netip.Addr{addr(1), one6}}
 	got, err := readHello(bytes.NewReader(want.append(nil)))
@@ -87,8 +88,9 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// TestUnreachable: the message about a packet names it and has right checksums, as an
-// implementation of ICMP that is not this one reads it; there is none about errors.
+// TestUnreachable: an independent implementation of ICMP can parse the error message about a
+// packet. The message contains the packet's beginning and has correct checksums. There is no
+// message about error messages.
 func TestUnreachable(t *testing.T) {
 	p := packet4(addr(1), addr(9), 17, make([]byte, 100))
 	for mtu, m := range map[int][]byte{0: unreachable(p), 1400: tooBig(p, 1400)} {
@@ -110,7 +112,7 @@ func TestUnreachable(t *testing.T) {
 	if m := unreachable(unreachable(p)); m != nil {
 		t.Errorf("a message about a message: % x", m)
 	}
-	for _, at := range []int{6, 7} { // more fragments follow, in place 8
+	for _, at := range []int{6, 7} { // more fragments follow, offset 8
 		p[at] = []byte{0x20, 1}[at-6]
 		if m := unreachable(p); (m == nil) != (at == 7) {
 			t.Errorf("a fragment % x: % x", p[6:8], m)
@@ -118,8 +120,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestLongest: the longest segment is measured by the packet's headers, as the kernel's header
-// may say that more than these are in one piece.
+// TestLongest: the length of the longest segment is computed from the packet's headers, because the
+// kernel's header may count more bytes as headers.
 func TestLongest(t *testing.T) {
 	tcp := packet4(addr(1), addr(2), 6, make([]byte, 20_000))
 	tcp[header4+12] = 8 << 4
@@ -140,8 +142,8 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestAddressError: the kernel's errors for IPv6 addresses where IPv6 is switched off, or not
-// there at all, say so; others do not.
+// TestAddressError: the error for an IPv6 address says that IPv6 is disabled or missing if this is
+// the reason, and not otherwise.
 func TestAddressError(t *testing.T) {
 	six, four := netip.MustParsePrefix("fd09::1/64"), netip.MustParsePrefix("10.9.0.1/24")
 	for _, c := range []struct {

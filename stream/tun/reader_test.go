@@ -12,7 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// streams returns both ends of a stream between two NICs of this machine's shared memory.
+// streams returns both ends of a stream between two NICs of this machine, over shared memory.
 func streams(t *testing.T, cfg stream.Config) (a, b *stream.Conn) {
 	var hosts [2]*stream.Host
 	for i := range hosts {
@@ -45,8 +45,9 @@ func streams(t *testing.T, cfg stream.Config) (a, b *stream.Conn) {
 	return a, b
 }
 
-// TestReader: packets for two neighbours, in any order and of any length, come to whom they are
-// for, in order, most of them read to where the stream sends from; others leave nothing there.
+// TestReader: packets of any length for two neighbours, in random order, arrive at the right
+// neighbour in order. Most are read straight into the stream's send buffer. Packets for nobody
+// leave nothing there.
 func TestReader(t *testing.T) {
 	h := &Tun{table: newTable()}
 	var far [2]*stream.Conn
@@ -73,7 +74,7 @@ func TestReader(t *testing.T) {
 				p[header4+i] = byte(rng.Uint32())
 			}
 			want[to] = append(want[to], p)
-			if rng.IntN(4) == 0 { // it is for nobody, and lies where the next one for a neighbour will
+			if rng.IntN(4) == 0 { // the packet is for nobody, and its memory is reused for the next packet
 				p = packet4(addr(9), addr(255), 17, make([]byte, 2000))
 				p[16] = 224
 				want[to] = want[to][:len(want[to])-1]

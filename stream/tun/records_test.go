@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// recordOf returns a record of a packet of n bytes.
+// recordOf returns the record of a packet of n bytes.
 func recordOf(rng *rand.Rand, n int) []byte {
 	b := newBuffer()
 	defer b.free()
@@ -20,8 +20,8 @@ func recordOf(rng *rand.Rand, n int) []byte {
 	return bytes.Clone(b.fill(vnetSize + n).record())
 }
 
-// TestRecords: records come out as they went in, however the stream is cut, and nothing is
-// allocated for them.
+// TestRecords: records arrive unchanged, whatever the pieces in which the stream arrives, and
+// without allocations.
 func TestRecords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []byte
@@ -58,10 +58,10 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// lying is a stream of which any part has come, which lies in one part or in two.
+// lying is a stream of which a part has arrived. The part lies in memory in one or two pieces.
 type lying struct {
 	rng    *rand.Rand
-	rest   []byte // what has not been discarded
+	rest   []byte // bytes that have not been discarded
 	size   int    // of its ring
 	peeked []byte
 }
@@ -91,12 +91,12 @@ func (l *lying) Discard(n int) {
 	l.peeked, l.rest = nil, l.rest[n:]
 }
 
-// has reports whether b lies where the other end could write to.
+// has reports whether b lies in memory to which the other end could write.
 func (l *lying) has(b []byte) bool {
 	return len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&l.rest[0])) < uintptr(len(l.rest))
 }
 
-// TestRecordsWrong: a stream that ends within a record, or has a length that none has.
+// TestRecordsWrong: a stream that ends within a record, or contains an invalid length, is an error.
 func TestRecordsWrong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	whole := recordOf(rng, 1000)

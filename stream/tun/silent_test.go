@@ -13,7 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// mute is a link that at some time sends nothing any more.
+// mute is a link that stops sending at some time.
 type mute struct {
 	transport.Link
 	muted atomic.Bool
@@ -26,8 +26,8 @@ func (l *mute) Send(frames []transport.Frame) (int, error) {
 	return l.Link.Send(frames)
 }
 
-// TestRefusedSilent: a station whose streams are refused, and that acknowledges nothing, holds up
-// nobody: what waits behind its streams is looked at long before a neighbour gives up.
+// TestRefusedSilent: a station whose streams are refused and that acknowledges nothing does not
+// delay others. Streams that wait behind its streams are handled long before their peer gives up.
 func TestRefusedSilent(t *testing.T) {
 	const streams = 40
 	f := newFoe(t)
@@ -57,7 +57,7 @@ func TestRefusedSilent(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	f.tun.mu.Lock() // accept waits with the first stream that comes
+	f.tun.mu.Lock() // the lock makes accept wait when the first stream arrives
 	f.tun.quota.from[host.NIC().Addr().MAC] = maxStreams
 	for range streams {
 		if _, err = (&stream.Dialer{Host: host}).Dial(ctx, f.tun.listener.Addr().String()); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// TestSnapshotText: the text is for people: addresses have commas between them, and only what has
-// not been carried is listed.
+// TestSnapshotText: the text is readable: commas separate addresses, and only reasons with dropped
+// packets are listed.
 func TestSnapshotText(t *testing.T) {
 	addrs := []netip.Addr{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("fd09::1")}
 	s := Snapshot{Device: "bobnet0", Network: "default", Addrs: addrs, MTU: 65000,

@@ -10,8 +10,8 @@ import (
 
 func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 9, 0, byte(i)}) }
 
-// TestTable: a packet waits while its address is searched, no more than fit into a bound do, and after a
-// search in vain none is made for a while.
+// TestTable: packets wait during the search for their address, up to a limit. After a search
+// without a result, there is no new search for some time.
 func TestTable(t *testing.T) {
 	tab := newTable()
 	a := addr(1)
@@ -51,8 +51,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableModel has random events happen to a table: every packet that waits comes back
-// exactly once, and the number of searches is that of addresses being searched.
+// TestTableModel applies random events to a table. The table returns each waiting packet exactly
+// once, and the number of searches equals the number of addresses being searched.
 func TestTableModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab, now := newTable(), int64(0)

@@ -21,14 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is a Tun that runs on one side of a veth.
+// host is a Tun that runs on one side of a veth pair.
 type host struct {
 	*tun.Tun
 	end  context.CancelFunc
 	done chan error
 }
 
-// start has a host with the addresses 10.9.0.N and fd09::N run on a side, N from 1 on.
+// start starts a host with the addresses 10.9.0.N and fd09::N on a side; N is side + 1.
 func start(t testing.TB, p *vethtest.Pair, side int, cfg tun.Config) *host {
 	t.Helper()
 	cfg.VIPL.Interface = vethtest.Name
@@ -70,7 +70,7 @@ func (h *host) stop(t testing.TB) {
 	}
 }
 
-// pair has two hosts run.
+// pair starts two hosts.
 func pair(t testing.TB, mtu int, cfg tun.Config) (p *vethtest.Pair, hosts [2]*host) {
 	t.Helper()
 	p = vethtest.New(t, mtu)
@@ -105,8 +105,8 @@ func run(t testing.TB, p *vethtest.Pair, side int, name string, args ...string) 
 	return out, err
 }
 
-// TestPing: ping reaches the other host by IPv4 and IPv6, with packets of 60,000 bytes, too,
-// hears that an address is nobody's, and reaches a host that has been started anew.
+// TestPing: ping reaches the other host over IPv4 and IPv6, also with packets of 60,000 bytes. It
+// gets an error for an address that no host has, and reaches a host that has been restarted.
 func TestPing(t *testing.T) {
 	p, hosts := pair(t, 1500, tun.Config{})
 	for _, args := range [][]string{{"10.9.0.2"}, {"fd09::2"}, {"-s", "60000", "-M", "do", "10.9.0.2"}} {
@@ -144,7 +144,7 @@ func TestIperf(t *testing.T) {
 	}
 }
 
-// measured is what iperf3 says.
+// measured is the output of iperf3.
 type measured struct {
 	Error string
 	End   struct {
@@ -156,7 +156,7 @@ type measured struct {
 	}
 }
 
-// iperf has side 0 measure the way to an address of side 1.
+// iperf measures from side 0 to an address of side 1.
 func iperf(t testing.TB, p *vethtest.Pair, address string, args ...string) (result measured, err error) {
 	t.Helper()
 	server := command(t, "iperf3", "-s", "-1", "-B", address, "--forceflush")
@@ -178,7 +178,7 @@ func iperf(t testing.TB, p *vethtest.Pair, address string, args ...string) (resu
 	return result, err
 }
 
-// heard waits until a program has said something.
+// heard waits until a program has printed the text what.
 func heard(t testing.TB, r io.Reader, what string) {
 	t.Helper()
 	b := make([]byte, 1000)
@@ -232,8 +232,8 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestTaken: an address that another host has is refused, with its name; so are addresses that
-// are no host's, an MTU out of range, and an interface that exists.
+// TestTaken: start fails with an address that another host has, and the error names this host. It
+// also fails with addresses that no host can have, an MTU out of range, and an existing interface.
 func TestTaken(t *testing.T) {
 	p, _ := pair(t, 1500, tun.Config{Device: "ip0"})
 	open := func(cfg tun.Config) error {
@@ -258,7 +258,7 @@ func TestTaken(t *testing.T) {
 		{tun.Config{Addrs: prefix("10.9.0.3/24"), MTU: 70000}, tun.ErrConfig, "want 1280 to 65000"},
 		{tun.Config{Addrs: prefix("10.9.0.3/24"), Device: "ip0"}, unix.EBUSY, "choose another name"},
 		{tun.Config{Addrs: prefix("10.9.0.3/24"), Network: "a/b"}, tun.ErrConfig, "without a slash"},
-		{tun.Config{Addrs: prefix("10.9.0.1/24"), Network: "other"}, nil, ""}, // which is none of the first one's business
+		{tun.Config{Addrs: prefix("10.9.0.1/24"), Network: "other"}, nil, ""}, // another network may use the same address
 	} {
 		if err := open(c.cfg); !errors.Is(err, c.is) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want %v that says %q", c.cfg, err, c.is, c.says)
