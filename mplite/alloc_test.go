@@ -9,8 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// TestNoAllocations counts what steady traffic allocates, both ranks and the
-// simulator together: nothing.
+// TestNoAllocations: steady traffic allocates nothing, in both ranks and the simulator together.
 func TestNoAllocations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: the race detector takes long to count what is counted without it, too")
@@ -113,7 +112,7 @@ func TestTwoLevelsNoAllocations(t *testing.T) {
 				part, all := make([]byte, n), make([]byte, n*c.Size())
 				var err error
 				step := func() {
-					if e := errors.Join(call(c, part, all), c.Barrier(bg)); e != nil && err == nil { // so that no rank is far ahead
+					if e := errors.Join(call(c, part, all), c.Barrier(bg)); e != nil && err == nil { // the barrier keeps ranks from running ahead
 						err = e
 					}
 				}
@@ -136,7 +135,7 @@ func TestTwoLevelsNoAllocations(t *testing.T) {
 	}
 }
 
-// pulled is pingPong between processes of one host.
+// pulled is pingPong between processes on one host.
 func pulled(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
 	var near [2]bool
 	run := pingPong(n)
@@ -196,7 +195,7 @@ func unexpected(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
 	return c.Send(bg, buf[:1], 0, 0)
 }
 
-// persistent exchanges n bytes by requests that are made once.
+// persistent exchanges n bytes by persistent requests.
 func persistent(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
 	return started(func(c *mplite.Comm, buf []byte) (recv, send mplite.Request, err error) {
 		if recv, err = c.RecvInit(buf[:n], 1-c.Rank(), 1); err == nil {
@@ -206,7 +205,7 @@ func persistent(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) e
 	})
 }
 
-// started starts and waits for the requests that init makes at the first round.
+// started starts requests and waits for them. init creates them in the first round.
 func started(init func(c *mplite.Comm, buf []byte) (recv, send mplite.Request, err error)) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
 	return func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
 		if reqs[0].Null() {

@@ -16,8 +16,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// fakeRank joins j's job as a rank that is no MPLite, and hands each request for a connection to handle
-// until that returns true.
+// fakeRank joins j's job as a rank without MPLite. It passes each connection request to handle,
+// until handle returns true.
 func fakeRank(j *testJob, nic *vipl.NIC, rank int, handle func(n int, req *vipl.Request) bool) error {
 	cfg := j.cfg.Config
 	cfg.NIC, cfg.Rank = nic, rank
@@ -72,8 +72,9 @@ func acceptWith(nic *vipl.NIC, req *vipl.Request) (*vipl.VI, error) {
 	return vi, err
 }
 
-// TestGivenUpAttempts: a rank that gives up attempts to connect, or is busy, is not dead. It is asked again,
-// also by a program that polls, until the message has gone.
+// TestGivenUpAttempts: a rank that gives up attempts to connect, or is busy, does not count as
+// dead. The other rank repeats the request until the message has been sent, also if its program
+// polls.
 func TestGivenUpAttempts(t *testing.T) {
 	for name, refuse := range map[string]func(nic *vipl.NIC, req *vipl.Request){
 		"busy": func(_ *vipl.NIC, req *vipl.Request) { refusal.Busy(req) },
@@ -129,7 +130,8 @@ func TestGivenUpAttempts(t *testing.T) {
 	}
 }
 
-// TestGivesUpAlways: a rank that gives up every attempt counts as dead after a time, and nothing hangs.
+// TestGivesUpAlways: a rank that gives up every attempt counts as dead after some time, and no call
+// hangs.
 func TestGivesUpAlways(t *testing.T) {
 	cfg := onUse
 	cfg.PeerTimeout = 300 * time.Millisecond
@@ -168,8 +170,8 @@ func TestGivesUpAlways(t *testing.T) {
 	check(t, j.run())
 }
 
-// TestAttemptEndsAtOnce: the end of an attempt to connect is seen if it comes before the rank attends to such
-// ends.
+// TestAttemptEndsAtOnce: a rank notices the end of an attempt to connect even if the end occurs
+// before the rank waits for it.
 func TestAttemptEndsAtOnce(t *testing.T) {
 	seeds(t, 4, func(seed uint64) error {
 		j := newJob(2, sim.Options{Seed: seed}, onUse)

@@ -50,7 +50,7 @@ func TestDimsCreate(t *testing.T) {
 	}
 }
 
-// TestDimsCreateSpread compares with every way to lay out few ranks.
+// TestDimsCreateSpread compares DimsCreate with all possible grids of few ranks.
 func TestDimsCreateSpread(t *testing.T) {
 	for n := 1; n <= 400; n++ {
 		for k := 1; k <= 4; k++ {
@@ -72,8 +72,8 @@ func TestDimsCreateSpread(t *testing.T) {
 	}
 }
 
-// leastSpread is the least difference between the largest and the smallest of k
-// factors of n and those two, if they are not 0.
+// leastSpread returns the minimum difference between the largest and the smallest of k factors of
+// n. The arguments largest and smallest, if not 0, count as further factors.
 func leastSpread(n, k, largest, smallest int) int {
 	if k == 0 {
 		if n == 1 {
@@ -94,7 +94,7 @@ func leastSpread(n, k, largest, smallest int) int {
 	return least
 }
 
-// TestCartDup: a copy of a grid is a grid, with messages of its own.
+// TestCartDup: a copy of a grid is a grid whose messages are separate from the original's.
 func TestCartDup(t *testing.T) {
 	check(t, runJob(6, sim.Options{}, small, func(c *mplite.Comm) error {
 		g, err := c.CartCreate(bg, []int{2, 3}, []bool{false, true})
@@ -173,7 +173,7 @@ func TestCart(t *testing.T) {
 	}
 }
 
-// ranksAt checks RankAt of a grid whose columns are periodic and whose rows are not.
+// ranksAt checks RankAt in a grid with periodic columns and non-periodic rows.
 func ranksAt(g *mplite.Cart, rows, cols int) error {
 	for i := -rows; i <= 2*rows; i++ {
 		for j := -2 * cols; j <= 2*cols; j++ {

@@ -16,7 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// ranks are the rank counts that collectives are tested with.
+// ranks returns the numbers of ranks with which collectives are tested.
 func ranks() []int {
 	if !need.Full() {
 		return []int{1, 2, 3, 5, 8, 14}
@@ -31,8 +31,8 @@ func ranks() []int {
 // small is the configuration for many ranks in one process.
 var small = mplite.Config{EagerSize: 1024, Credits: 8}
 
-// value is what rank contributes as element i: small integers, so that sums
-// are exact and the expected result does not depend on the order.
+// value returns element i of a rank's contribution. The values are small integers, so that sums are
+// exact and do not depend on the order.
 func value(rank, i int) float64 { return float64((rank*31+i*7)%23 - 11) }
 
 func vector(rank, n int) []float64 {
@@ -43,7 +43,7 @@ func vector(rank, n int) []float64 {
 	return v
 }
 
-// summed is the sum of the vectors of ranks lo up to hi.
+// summed returns the sum of the vectors of ranks lo up to hi.
 func summed(lo, hi, n int) []float64 {
 	v := make([]float64, n)
 	for r := lo; r < hi; r++ {
@@ -54,7 +54,7 @@ func summed(lo, hi, n int) []float64 {
 	return v
 }
 
-// joined is the vectors of all ranks, one after another.
+// joined returns the vectors of all ranks, one after another.
 func joined(size, n int) []float64 {
 	var v []float64
 	for r := range size {
@@ -74,8 +74,8 @@ func expect(what string, got, want []float64) error {
 	return nil
 }
 
-// checks are the collectives, each against a naive result, as called by one
-// rank with vectors of n elements.
+// checks has a check for each collective. One rank calls it with vectors of n elements, and
+// compares the result with a naive one.
 var checks = []struct {
 	name string
 	run  func(c *mplite.Comm, n int) error
@@ -178,7 +178,7 @@ var checks = []struct {
 	}},
 }
 
-// lengths reach every algorithm, with 33 ranks and with 1.
+// lengths returns lengths with which every algorithm is used, for 1 to 33 ranks.
 func lengths(name string, size int) []int {
 	switch name {
 	case "barrier":
@@ -186,7 +186,7 @@ func lengths(name string, size int) []int {
 	case "gather", "scatter", "allgather", "alltoall":
 		return []int{0, 1, 33, 700, 20_000 / size}
 	}
-	if size > 7 && size < 33 { // the long algorithms do not change with more ranks
+	if size > 7 && size < 33 { // the algorithms for long vectors are the same for more ranks
 		return []int{0, 1, 17, 2500}
 	}
 	if name == "bcast" {
@@ -215,7 +215,8 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// TestCollectivesUnderLoss runs them all over a bad network.
+// TestCollectivesUnderLoss runs all collectives over a network that loses, duplicates and reorders
+// frames.
 func TestCollectivesUnderLoss(t *testing.T) {
 	seeds(t, 4, func(seed uint64) error {
 		opts := sim.Options{Seed: seed, Loss: 0.05, Dup: 0.02, Reorder: 0.05}
@@ -232,8 +233,8 @@ func TestCollectivesUnderLoss(t *testing.T) {
 	})
 }
 
-// An affine map x -> a*x+b modulo 2^32, as a<<32|b. Composing two is
-// associative and not commutative, so it shows the order of operands.
+// compose composes two affine maps x -> a*x+b modulo 2^32, each encoded as a<<32|b. The operation
+// is associative but not commutative, so it shows the order of operands.
 func compose(left, right uint64) uint64 {
 	a1, b1, a2, b2 := uint32(left>>32), uint32(left), uint32(right>>32), uint32(right)
 	return uint64(a2*a1)<<32 | uint64(a2*b1+b2)
@@ -247,8 +248,8 @@ func maps(rank, n int) []uint64 {
 	return v
 }
 
-// TestEveryAlgorithm runs each algorithm with each number of ranks, also where
-// it would not be chosen, with an operation that shows the order of operands.
+// TestEveryAlgorithm runs each algorithm with each number of ranks, also if it would not be
+// selected. The operation shows the order of operands.
 func TestEveryAlgorithm(t *testing.T) {
 	sum := mplite.Sum[uint64]()
 	for _, size := range ranks() {
@@ -323,7 +324,7 @@ func equal(name string, n int, got, want []uint64) error {
 	return nil
 }
 
-// TestSelection: the table in the package comment is the one that selects.
+// TestSelection: the package comment contains the table by which algorithms are selected.
 func TestSelection(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -338,8 +339,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestScanKeepsOrder checks the prefix reductions and ReduceScatter with an
-// operation that shows the order of operands.
+// TestScanKeepsOrder checks the order of operands in the prefix reductions and in ReduceScatter.
 func TestScanKeepsOrder(t *testing.T) {
 	for _, size := range ranks() {
 		err := runJob(size, sim.Options{}, small, func(c *mplite.Comm) error {
@@ -377,7 +377,7 @@ func TestScanKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestUnequalParts checks the collectives with counts, some of them zero.
+// TestUnequalParts checks the collectives with counts. Some counts are zero.
 func TestUnequalParts(t *testing.T) {
 	for _, size := range ranks() {
 		for _, scale := range []int{1, 900} {
@@ -444,8 +444,8 @@ func unequal(c *mplite.Comm, scale int) error {
 	return expect("reduce_scatter", part, summed(0, size, len(all))[lo:lo+counts[me]])
 }
 
-// TestMinLocMaxLoc compares with the naive result, with equal values at several
-// ranks, for every length that takes another algorithm.
+// TestMinLocMaxLoc compares MinLoc and MaxLoc with naive results, with equal values at several
+// ranks and a length for each algorithm.
 func TestMinLocMaxLoc(t *testing.T) {
 	for _, size := range []int{1, 2, 5, 8} {
 		check(t, runJob(size, sim.Options{}, small, func(c *mplite.Comm) error {
@@ -495,7 +495,7 @@ func located(c *mplite.Comm, n int) error {
 	return nil
 }
 
-// waitedFor is a context that has ended, and notes that somebody waits for its end.
+// waitedFor is a context that has ended. It records whether a caller waits for its end.
 type waitedFor struct {
 	context.Context
 	noted bool
@@ -506,7 +506,7 @@ func (w *waitedFor) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// TestLateFailure: a collective whose last message fails does not wait for the ones before that.
+// TestLateFailure: a collective whose last message fails does not wait for its earlier messages.
 func TestLateFailure(t *testing.T) {
 	late := errors.New("a test")
 	c, err := mplite.Init(bg, &mplite.Config{})

@@ -11,9 +11,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestContextLeavesALentBuffer: a receive that has met a long message ends when
-// its sender comes by, whatever its context says, and has the message. The Wait
-// of an Irecv ends with its context and can be called again.
+// TestContextLeavesALentBuffer: a receive that has matched a long message gets the message when its
+// sender calls the package, even if the context of the receive has ended. The Wait of an Irecv ends
+// with its context and can be called again.
 func TestContextLeavesALentBuffer(t *testing.T) {
 	const n, absent = 50_000, 3 * time.Second
 	j := newJob(2, sim.Options{}, small)
@@ -60,9 +60,9 @@ func TestContextLeavesALentBuffer(t *testing.T) {
 	check(t, j.run())
 }
 
-// TestContextEndsAWaitingWrite: the receiver has cleared as many messages as it
-// can, and computes. The last of their writes has to wait until it comes by; the
-// context of that send ends it all the same, and the receiver hears of it.
+// TestContextEndsAWaitingWrite: the receiver has cleared as many messages as it can, and computes.
+// The last of the writes must wait until the receiver calls the package. Nevertheless, the context
+// of this send ends it, and the receiver learns of the end.
 func TestContextEndsAWaitingWrite(t *testing.T) {
 	const n, many = 5000, 7
 	j := newJob(2, sim.Options{}, small)
@@ -112,8 +112,8 @@ func TestContextEndsAWaitingWrite(t *testing.T) {
 	check(t, j.run())
 }
 
-// TestContextWithdrawsTooLong: a receive that is too short for a message which its
-// sender then withdraws has not got its first bytes, and says so.
+// TestContextWithdrawsTooLong: a receive is too short for a message, and the sender withdraws the
+// message. The receive returns an error and does not contain the message's first bytes.
 func TestContextWithdrawsTooLong(t *testing.T) {
 	j := newJob(2, sim.Options{}, small)
 	j.start(func(c *mplite.Comm) error {
@@ -136,9 +136,9 @@ func TestContextWithdrawsTooLong(t *testing.T) {
 	check(t, j.run())
 }
 
-// TestContextEndsACollective: rank 0's context ends in an allgather. Rank 1 comes
-// later and hears that what it was to pass on is withdrawn; it ends at once and
-// does not wait for rank 2 to take what it has of its own.
+// TestContextEndsACollective: rank 0's context ends in an allgather. Rank 1 calls later and learns
+// that the part that it should forward is withdrawn. Its call ends immediately, and does not wait
+// until rank 2 receives rank 1's own part.
 func TestContextEndsACollective(t *testing.T) {
 	const n = 20_000
 	j := newJob(3, sim.Options{}, small)
@@ -169,8 +169,8 @@ func TestContextEndsACollective(t *testing.T) {
 	check(t, j.runKilled())
 }
 
-// TestContextLeavesRequests: Waitall under a context that ends gives back what
-// has not completed, also where time is the NIC's.
+// TestContextLeavesRequests: if the context of Waitall ends, the incomplete requests stay in use.
+// The context uses the NIC's virtual time.
 func TestContextLeavesRequests(t *testing.T) {
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
 		if c.Rank() == 1 {
@@ -205,8 +205,8 @@ func TestContextLeavesRequests(t *testing.T) {
 	}))
 }
 
-// TestCancelAnnounced: a send that its receiver knows of, and has not taken, can be
-// cancelled while the receiver's program does nothing. The buffer is the program's again.
+// TestCancelAnnounced: an announced send without a matching receive can be cancelled while the
+// receiver's program does nothing. After that, the program may use the buffer again.
 func TestCancelAnnounced(t *testing.T) {
 	want := mplite.Status{Source: mplite.AnySource, Tag: mplite.AnyTag, Canceled: true}
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
@@ -238,7 +238,8 @@ func TestCancelAnnounced(t *testing.T) {
 	}))
 }
 
-// receiveCancelled receives what TestCancelAnnounced has cancelled, and what comes then.
+// receiveCancelled receives the messages that TestCancelAnnounced has cancelled, and the following
+// ones.
 func receiveCancelled(c *mplite.Comm) error {
 	buf := make([]byte, 5000)
 	if _, err := c.Recv(bg, nil, 0, 9); err != nil {
@@ -258,10 +259,10 @@ func receiveCancelled(c *mplite.Comm) error {
 	return same(buf, 3)
 }
 
-// TestCancelThenFree: a cancelled send that is freed, and whose receiver answers later,
-// does not take the next operation's end.
+// TestCancelThenFree: a cancelled send is freed, and its receiver answers later. The answer does
+// not end the next operation.
 func TestCancelThenFree(t *testing.T) {
-	const cancelled = 4 // fewer than there are credits: all are announced
+	const cancelled = 4 // fewer than the credits, so that all are announced
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
 		buf := make([]byte, 5000)
 		if c.Rank() == 1 {

@@ -16,15 +16,15 @@ import (
 // credits it has before it learns that the other has done so too, and neither
 // has data to send that could bring some back.
 func TestLastControlCredit(t *testing.T) {
-	const messages = 48 // the acknowledgements find bounce buffers, and half of all data credits is owed
+	const messages = 48 // the acknowledgements find bounce buffers, and half of all data credits are owed
 	j := newJob(2, sim.Options{}, mplite.Config{EagerSize: 64, Credits: 64})
 	j.start(func(c *mplite.Comm) error {
-		for range 2 { // returns the credits of the hellos
+		for range 2 { // these messages return the credits of the hellos
 			if err := c.Barrier(bg); err != nil {
 				return err
 			}
 		}
-		if err := j.computesFor(c, time.Millisecond); err != nil { // until neither is in the barrier
+		if err := j.computesFor(c, time.Millisecond); err != nil { // until both ranks have left the barrier
 			return err
 		}
 		var reqs []mplite.Request
@@ -39,7 +39,7 @@ func TestLastControlCredit(t *testing.T) {
 			}
 			reqs = append(reqs, r, s)
 		}
-		if err := j.computesFor(c, 10*time.Millisecond); err != nil { // until all have come
+		if err := j.computesFor(c, 10*time.Millisecond); err != nil { // until all have arrived
 			return err
 		}
 		ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
@@ -49,8 +49,8 @@ func TestLastControlCredit(t *testing.T) {
 	check(t, j.run())
 }
 
-// TestHungryRank: a rank without credits gets one as soon as a receive buffer is
-// free, also if messages that could not return any have gone to it meanwhile.
+// TestHungryRank: a rank without credits gets one as soon as a receive buffer is free, even if
+// messages without a credit have been sent to it meanwhile.
 func TestHungryRank(t *testing.T) {
 	cfg := mplite.Config{EagerSize: 1024, Credits: 8, SpillLimit: -1}
 	for _, answers := range []int{0, 1, 3} {
@@ -88,8 +88,8 @@ func TestHungryRank(t *testing.T) {
 	}
 }
 
-// TestSpillLimit: floods of one size after another stay within the memory that
-// there is for unexpected messages.
+// TestSpillLimit: floods of messages of different sizes stay within the memory limit for unexpected
+// messages.
 func TestSpillLimit(t *testing.T) {
 	const limit, eager = 1 << 20, 32 << 10
 	ctx, cancel := context.WithTimeout(bg, time.Minute)
@@ -116,9 +116,8 @@ func TestSpillLimit(t *testing.T) {
 	check(t, c.Finalize(bg))
 }
 
-// TestSpillLetsOthersThrough: a message arrives behind three times as many
-// unexpected ones as there are receive buffers, because those move out to the
-// spill pool.
+// TestSpillLetsOthersThrough: a message arrives after three times as many unexpected messages as
+// there are receive buffers, because these are moved to the spill pool.
 func TestSpillLetsOthersThrough(t *testing.T) {
 	cfg := mplite.Config{EagerSize: 256, Credits: 4}
 	flood := 3 * cfg.Credits

@@ -28,8 +28,8 @@ var errKilled = errors.New("killed")
 
 const victim = 2
 
-// killedJob runs fn on every rank of five but the victim, whose station
-// vanishes when it has joined the job and done what it does before.
+// killedJob runs a job of five ranks. The victim joins the job and calls before, and then its
+// station vanishes. The other ranks run fn.
 func killedJob(seed uint64, before, fn func(c *mplite.Comm) error) error {
 	cfg := small
 	cfg.PeerTimeout = time.Second
@@ -55,7 +55,7 @@ func killedJob(seed uint64, before, fn func(c *mplite.Comm) error) error {
 			return fmt.Errorf("it took %v of virtual time to end", took)
 		}
 		j.stays(c, 4)
-		return errKilled // without Finalize, whose barrier must fail
+		return errKilled // no call of Finalize, because its barrier must fail
 	})
 	return j.runKilled()
 }
@@ -113,14 +113,14 @@ func pendingRequests(c *mplite.Comm) error {
 	return mplite.Waitall(bg, reqs, nil)
 }
 
-// TestDeadRankEndsCollectives: some ranks wait for others that wait for the
-// victim; all must learn it.
+// TestDeadRankEndsCollectives: some ranks wait for other ranks, which wait for the victim. All must
+// learn of the death.
 func TestDeadRankEndsCollectives(t *testing.T) {
 	seeds(t, 4, func(seed uint64) error {
 		for _, check := range checks {
 			err := killedJob(seed, nil, func(c *mplite.Comm) error {
 				var err error
-				for range 3 { // a rank may be through with the first before it knows
+				for range 3 { // a rank may complete the first collective before it learns of the death
 					if err = check.run(c, 3000); err != nil {
 						break
 					}
@@ -135,8 +135,8 @@ func TestDeadRankEndsCollectives(t *testing.T) {
 	})
 }
 
-// TestTheLivingGoOn: after a death, messages between the others flow, and
-// collectives on communicators without the victim work.
+// TestTheLivingGoOn: after a death, messages between the other ranks and collectives on
+// communicators without the victim work.
 func TestTheLivingGoOn(t *testing.T) {
 	subs := map[int]*mplite.Comm{}
 	err := killedJob(1, func(c *mplite.Comm) error {
@@ -179,8 +179,8 @@ func TestTheLivingGoOn(t *testing.T) {
 	}
 }
 
-// TestCutBetweenTwo: two ranks that lose each other, and nobody else, end a
-// collective for the ranks that still reach both.
+// TestCutBetweenTwo: if only two ranks cannot reach each other, a collective ends for all ranks,
+// also for those that reach both.
 func TestCutBetweenTwo(t *testing.T) {
 	cfg := small
 	cfg.PeerTimeout = time.Second
@@ -193,7 +193,7 @@ func TestCutBetweenTwo(t *testing.T) {
 			j.Partition(j.stations[0], j.stations[1], true)
 		}
 		err := c.Barrier(bg)
-		for err == nil { // until the cut is noticed
+		for err == nil { // until the rank has noticed the cut
 			err = c.Barrier(bg)
 		}
 		var re *mplite.RankError
@@ -203,7 +203,7 @@ func TestCutBetweenTwo(t *testing.T) {
 		if now := time.Duration(j.Now() - sim.Start); now > 5*time.Second {
 			t.Errorf("rank %d noticed at %v", c.Rank(), now)
 		}
-		if c.Rank() < 2 { // stays until the others, having been told, have left
+		if c.Rank() < 2 { // wait until the others have learned of the cut and left
 			if _, err := c.Recv(bg, nil, 3, 9); err == nil {
 				t.Errorf("rank %d received from rank 3, which sends nothing", c.Rank())
 			}
@@ -213,8 +213,8 @@ func TestCutBetweenTwo(t *testing.T) {
 	check(t, j.Run())
 }
 
-// TestExitWithoutFinalize: a rank whose NIC is closed in order, but without
-// Finalize, is dead at once and not after the peer timeout.
+// TestExitWithoutFinalize: a rank that closes its NIC without Finalize counts as dead immediately,
+// not after the peer timeout.
 func TestExitWithoutFinalize(t *testing.T) {
 	j := newJob(3, sim.Options{}, small)
 	j.start(func(c *mplite.Comm) error {
@@ -235,8 +235,8 @@ func TestExitWithoutFinalize(t *testing.T) {
 	}
 }
 
-// TestAbort: one rank's Abort ends the operations of all others, which hear of its code, and
-// its process with a code that is not 0, whatever the system takes of it.
+// TestAbort: one rank's Abort ends the operations of all other ranks, which learn the exit code.
+// The aborting process ends with an exit code other than 0, also for codes such as 0 and 256.
 func TestAbort(t *testing.T) {
 	for code, exits := range map[int]int{7: 7, 0: 1, 256: 1, -1: 255} {
 		cfg := small
@@ -264,7 +264,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestMissingRank: Init names the ranks that do not come.
+// TestMissingRank: the error of Init names the ranks that do not join.
 func TestMissingRank(t *testing.T) {
 	w := sim.New(sim.Options{})
 	for rank := range 3 {
@@ -290,15 +290,14 @@ func TestMissingRank(t *testing.T) {
 	}
 }
 
-// What a death leaves behind: ranks that leave because of it, and messages of
-// the dead.
+// Tests of the consequences of a death: ranks that leave because of it, and messages of dead ranks.
 
-// TestLeftBecauseOfADeath: a rank has heard that another is dead and calls
-// Finalize, which fails. Who waits for it then is told of the dead rank.
+// TestLeftBecauseOfADeath: a rank has learned that another rank is dead, and calls Finalize, which
+// fails. A rank that waits for it gets an error that names the dead rank.
 func TestLeftBecauseOfADeath(t *testing.T) {
 	left := false
 	cfg := small
-	cfg.Timeout = 3 * time.Second // longer than it takes to notice the death
+	cfg.Timeout = 3 * time.Second // longer than the detection of the death takes
 	check(t, lateJob(cfg, func(j *testJob, c *mplite.Comm) error {
 		switch c.Rank() {
 		case 1:
@@ -321,8 +320,8 @@ func TestLeftBecauseOfADeath(t *testing.T) {
 	}))
 }
 
-// TestAnnouncedBeforeDeath: of what came from a rank before it died, and waits
-// for a receive, whole messages stay; what it had announced is forgotten.
+// TestAnnouncedBeforeDeath: a rank sends messages and dies. Complete messages can still be
+// received. Messages that it has only announced are discarded.
 func TestAnnouncedBeforeDeath(t *testing.T) {
 	const whole, announced, last = 7, 8, 9
 	before := func(c *mplite.Comm) error {
@@ -373,8 +372,8 @@ func TestAnnouncedBeforeDeath(t *testing.T) {
 	}))
 }
 
-// TestInterfaceGone: a rank whose interface is gone does not wait for a message that cannot
-// come, nor do ranks that are still to meet.
+// TestInterfaceGone: after the deletion of its interface, a rank does not wait for a message that
+// cannot arrive. Ranks in Init do not wait for each other either.
 func TestInterfaceGone(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var nics [2]*vipl.NIC
@@ -414,7 +413,7 @@ func TestInterfaceGone(t *testing.T) {
 	}
 }
 
-// gaveUp returns an error unless err says that a rank failed, and its words.
+// gaveUp returns an error unless err says that the rank failed and contains words.
 func gaveUp(err error, rank int, words string) error {
 	var failed *mplite.RankError
 	if !errors.As(err, &failed) || failed.Rank != rank || !contains(err, words) {
@@ -423,9 +422,8 @@ func gaveUp(err error, rank int, words string) error {
 	return nil
 }
 
-// TestReasonIsTold: a rank that ends Init for a reason of its own, before it is
-// connected with anybody, tells it to all others, whether they are there already
-// or come a little later.
+// TestReasonIsTold: a rank whose Init fails before it is connected with any other rank tells all
+// others the reason, both those that wait already and those that join a little later.
 func TestReasonIsTold(t *testing.T) {
 	const size = 4
 	for leaver := 1; leaver < size; leaver++ {
@@ -454,8 +452,8 @@ func TestReasonIsTold(t *testing.T) {
 	}
 }
 
-// TestReasonIsToldInTime: over a real network, a rank that is connected with one
-// and waits for another gives up. The one that waits with it learns why.
+// TestReasonIsToldInTime: over a real network, a rank is connected with one rank, waits for another
+// one, and gives up. The connected rank learns the reason.
 func TestReasonIsToldInTime(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range 2 {
@@ -485,8 +483,8 @@ func TestReasonIsToldInTime(t *testing.T) {
 				t.Errorf("rank 1: %v", err)
 			}
 			if rank == 0 {
-				// Rank 1 may give up before it has taken in what rank 0 says, and then misses
-				// that one, too.
+				// Rank 1 may give up before it has received rank 0's message. Then it also misses
+				// rank 0.
 				if err := gaveUp(err, 1, "it gave up: init: not all ranks joined: context canceled before rank"); err != nil {
 					t.Error(err)
 				}
@@ -496,15 +494,15 @@ func TestReasonIsToldInTime(t *testing.T) {
 	ranks.Wait()
 }
 
-// saysHello reports whether a rank is connected with another one and talks with it.
+// saysHello reports whether a rank is connected with another rank and has sent a message to it.
 func saysHello(nic *vipl.NIC) bool {
 	return slices.ContainsFunc(nic.Snapshot().VIs, func(v vipl.VISnapshot) bool {
 		return v.State == vipl.StateConnected && v.Sends > 0
 	})
 }
 
-// TestTimeIsToldWithRefusals: the rank whose time is up first names the missing one,
-// with what was refused, to all.
+// TestTimeIsToldWithRefusals: the rank whose time limit ends first tells all others which rank is
+// missing, and which requests were refused.
 func TestTimeIsToldWithRefusals(t *testing.T) {
 	const words = `has 4 ranks according to rank 2 and 3 according to rank 0`
 	j := newJob(3, sim.Options{}, small)
@@ -531,8 +529,8 @@ func TestTimeIsToldWithRefusals(t *testing.T) {
 	}
 }
 
-// TestSaysWhomItAwaits: after three seconds Init says once for whom it waits and
-// why, by its logger or the default one, which writes to stderr.
+// TestSaysWhomItAwaits: after three seconds Init logs once for which ranks it waits and why. It
+// uses the configured logger, or the default logger, which writes to stderr.
 func TestSaysWhomItAwaits(t *testing.T) {
 	for rank, why := range map[int]string{0: "no connection request has arrived", 1: "no reply on the segment for rank 0"} {
 		var lines bytes.Buffer
@@ -557,7 +555,7 @@ func TestSaysWhomItAwaits(t *testing.T) {
 	}
 }
 
-// stderrOf returns what is written to stderr while fn runs.
+// stderrOf returns the text that is written to stderr while fn runs.
 func stderrOf(t *testing.T, fn func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()
