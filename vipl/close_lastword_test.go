@@ -14,12 +14,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// closeTime is how long a NIC may take to close, and a bit.
+// closeTime is the maximum time that a NIC takes to close, plus a margin.
 const closeTime = 300 * time.Millisecond
 
-// TestLastWord: one side closes its NIC as soon as it has the last message. The
-// other's send completes, and it hears of the end, however many frames are lost,
-// soon and not when its PeerTimeout is over.
+// TestLastWord: one side closes its NIC as soon as it has the last message. The other side's send
+// completes, and the side learns of the end soon, before its PeerTimeout, however many frames are
+// lost.
 func TestLastWord(t *testing.T) {
 	for _, loss := range []float64{0.02, 0.3} {
 		for name, leave := range map[string]func(v *vipl.VI){
@@ -37,7 +37,7 @@ func lastWord(opts sim.Options, leave func(v *vipl.VI)) error {
 	w := newWorld(opts)
 	attr := &vipl.Attributes{Reliability: reliableLevels[opts.Seed%2]}
 	in := &inbox{count: 1, size: 100, seed: opts.Seed}
-	var began, ended int64 // of the client's Close
+	var began, ended int64 // times of the client's Close
 	pong := func(v *vipl.VI) error {
 		out, err := newBuffers(v.NIC(), 1, 100)
 		if err != nil {
@@ -77,8 +77,8 @@ func lastWord(opts sim.Options, leave func(v *vipl.VI)) error {
 	return err
 }
 
-// TestLastWords: a NIC with a thousand connections closes, and frames are lost.
-// All peers hear of it soon.
+// TestLastWords: a NIC with a thousand connections closes, and frames are lost. All peers learn of
+// the end soon.
 func TestLastWords(t *testing.T) {
 	const count = 1000
 	for _, first := range []bool{false, true} { // whether the VIs are closed first
@@ -145,7 +145,7 @@ func lastWords(seed uint64, count int, first bool) error {
 	return w.run()
 }
 
-// TestIdleCloses: a NIC that never had a connection closes at once.
+// TestIdleCloses: a NIC that never had a connection closes immediately.
 func TestIdleCloses(t *testing.T) {
 	w := sim.New(sim.Options{Seed: 1})
 	n, err := vipl.Open(t.Context(), &vipl.Config{Link: w.Station("idle"), Seed: 1})
@@ -161,12 +161,12 @@ func TestIdleCloses(t *testing.T) {
 	}
 }
 
-// TestCloseTakesNoTime: a NIC that has nothing to say closes at once; one whose
-// peer does not answer takes a bounded time, and sleeps meanwhile.
+// TestCloseTakesNoTime: a NIC that owes its peers nothing closes immediately. A NIC whose peer does
+// not answer takes a limited time, and sleeps meanwhile.
 func TestCloseTakesNoTime(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		life  func(w *world, v *vipl.VI) error // of the client before it closes its NIC
+		life  func(w *world, v *vipl.VI) error // steps of the client before it closes its NIC
 		limit time.Duration
 	}{
 		{"PeerLeft", func(w *world, v *vipl.VI) error {
@@ -226,7 +226,7 @@ func TestCloseTakesNoTime(t *testing.T) {
 	}
 }
 
-// bareLink is a link that nothing protects.
+// bareLink is a link whose frames have no protection of their own.
 type bareLink struct{ transport.Link }
 
 func (l bareLink) Info() transport.Info {
@@ -235,9 +235,9 @@ func (l bareLink) Info() transport.Info {
 	return info
 }
 
-// TestUnprotectedEnd: where nothing protects the link of one side, messages pass both
-// ways, and the frames of either side have a CRC over all of them. The side whose link
-// is protected learns it from the handshake.
+// TestUnprotectedEnd: if the link of one side has no protection, messages pass in both directions,
+// and the frames of both sides have a CRC over the whole frame. The side with the protected link
+// learns of this in the handshake.
 func TestUnprotectedEnd(t *testing.T) {
 	for side := range 2 {
 		for _, level := range levels {

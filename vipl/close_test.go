@@ -20,9 +20,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestCloseDuringTraffic ends connections from other goroutines in the midst
-// of traffic both ways. Every call returns, every descriptor comes back, and
-// what was received is intact.
+// TestCloseDuringTraffic ends connections from other goroutines during traffic in both directions.
+// Every call returns, every descriptor is returned, and the received data are intact.
 func TestCloseDuringTraffic(t *testing.T) {
 	ends := []struct {
 		name string
@@ -61,7 +60,7 @@ func TestCloseDuringTraffic(t *testing.T) {
 	})
 }
 
-// closeInTraffic connects VIs, has both flood the other and ends one of them.
+// closeInTraffic connects two VIs, lets each flood the other, and ends one of them.
 func closeInTraffic(t *testing.T, nics [2]*vipl.NIC, level reliability.Level, end func(v *vipl.VI) error) {
 	t.Helper()
 	a, b := join(t, nics, &vipl.Attributes{Reliability: level})
@@ -76,7 +75,7 @@ func closeInTraffic(t *testing.T, nics [2]*vipl.NIC, level reliability.Level, en
 					nics[0].Poll()
 				}
 				err := end(a)
-				if level == reliability.Unreliable { // whose Disconnect may be lost in the flood
+				if level == reliability.Unreliable { // the Disconnect of an unreliable VI may be lost in the flood
 					b.Disconnect()
 				}
 				return err
@@ -84,12 +83,12 @@ func closeInTraffic(t *testing.T, nics [2]*vipl.NIC, level reliability.Level, en
 	})
 }
 
-// over reports whether err is how a call ends when its connection has ended.
+// over reports whether err is an error of a call whose connection has ended.
 func over(err error) bool {
 	return errors.Is(err, vipl.ErrDescriptor) || errors.Is(err, vipl.ErrClosed)
 }
 
-// babble sends until its VI is no longer connected, and takes every send back.
+// babble sends until its VI is no longer connected, and takes every send.
 func babble(v *vipl.VI, moved *atomic.Int64) error {
 	out, err := newBuffers(v.NIC(), 8, 3000)
 	if err != nil {
@@ -97,7 +96,7 @@ func babble(v *vipl.VI, moved *atomic.Int64) error {
 	}
 	content(1, 1, out.data(0))
 	for i := 0; v.State() == vipl.StateConnected; i++ {
-		if i >= 8 { // the oldest, which goes again
+		if i >= 8 { // take the oldest send and post it again
 			if _, err := v.SendWait(bg); over(err) {
 				break
 			} else if err != nil {
@@ -121,7 +120,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// takeAll takes what is left on a queue, which must not block any more.
+// takeAll takes the remaining descriptors of a queue. The calls must not block.
 func takeAll(wait func(ctx context.Context) (*vipl.Descriptor, error)) error {
 	for {
 		if d, err := wait(bg); d == nil {
@@ -133,8 +132,8 @@ func takeAll(wait func(ctx context.Context) (*vipl.Descriptor, error)) error {
 	}
 }
 
-// takeReceives takes what is left of the receives. One that was posted after
-// the end stays posted on an idle VI.
+// takeReceives takes the remaining receives. A receive that was posted after the end stays posted
+// on an idle VI.
 func takeReceives(v *vipl.VI) error {
 	for {
 		if d, err := v.RecvDone(); d == nil {
@@ -178,7 +177,7 @@ func listen(v *vipl.VI, moved *atomic.Int64) error {
 	return takeReceives(v)
 }
 
-// slowLink is a link that takes long to close.
+// slowLink is a link whose Close takes long.
 type slowLink struct {
 	transport.Link
 	release chan struct{}
@@ -195,8 +194,8 @@ func (l *slowLink) Close() error {
 	return l.Link.Close()
 }
 
-// TestSecondClose: a second Close returns when the first has done its work, and not
-// while the link and the memory are in use still; a third returns at once.
+// TestSecondClose: a second Close returns when the first has finished, and not while the link and
+// the memory are still in use. A third Close returns immediately.
 func TestSecondClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wire, _ := memPair(1500)
@@ -229,9 +228,9 @@ func TestSecondClose(t *testing.T) {
 	})
 }
 
-// TestLostDisconnect: a side finds an error of the peer's, its word of that is
-// lost, and its program leaves at once. The peer learns the cause all the same,
-// and its send has the status that tells it.
+// TestLostDisconnect: a side detects an error of its peer, its report is lost, and its program
+// disconnects immediately. Nevertheless, the peer learns the cause, and its send has the
+// corresponding status.
 func TestLostDisconnect(t *testing.T) {
 	causes := []struct {
 		name   string
@@ -265,7 +264,7 @@ func TestLostDisconnect(t *testing.T) {
 				if err := end(d.a); err != nil {
 					t.Fatal(err)
 				}
-				wire.tail = sent // whatever it says in leaving, too
+				wire.tail = sent // the frames that it sends when it disconnects are lost too
 				for i := 0; d.b.State() == vipl.StateConnected && i < 100; i++ {
 					d.run()
 				}
@@ -279,8 +278,8 @@ func TestLostDisconnect(t *testing.T) {
 	}
 }
 
-// TestTimeWaitIsKept: connections that peers have ended do not displace the
-// memory of one that this side has left, whose peer has not heard.
+// TestTimeWaitIsKept: a NIC remembers a connection that it has ended until the peer knows the end.
+// Connections that peers have ended do not displace this record.
 func TestTimeWaitIsKept(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	left, unaware := d.a, d.b
@@ -290,7 +289,7 @@ func TestTimeWaitIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	wire.tail = sent // lost
-	for range 70 {   // more than are remembered
+	for range 70 {   // more connections than the NIC remembers
 		d.a, d.b = d.idle(d.na), d.idle(d.nb)
 		d.connect()
 		d.b.Close()
@@ -321,9 +320,9 @@ func (d *duo) idle(n *vipl.NIC) *vipl.VI {
 	return v
 }
 
-// TestClosedSaysNothing: over a link that somebody has closed under the NIC, but that
-// carries frames still, as while it closes, the NIC tells nobody that the peer is
-// silent: the peer is not, and will learn from who answers in its place.
+// TestClosedSaysNothing: a program has closed the link of a NIC, but the link still carries frames,
+// as it does during its Close. The NIC does not tell its peers that they are silent, because they
+// are not.
 func TestClosedSaysNothing(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	d.links[0].dead = true
@@ -341,8 +340,8 @@ func TestClosedSaysNothing(t *testing.T) {
 	}
 }
 
-// TestClosedGivesBackOnce: what a closed VI has given back can be posted
-// elsewhere, and the closed VI hands it out no more.
+// TestClosedGivesBackOnce: descriptors that a closed VI has returned can be posted on another VI,
+// and the closed VI does not return them again.
 func TestClosedGivesBackOnce(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	taken := map[string]func() (*vipl.Descriptor, error){
@@ -372,7 +371,7 @@ func TestClosedGivesBackOnce(t *testing.T) {
 	}
 }
 
-// TestClosedUnderWaiter is the same for a caller who is blocked when the VI is
+// TestClosedUnderWaiter is TestClosedGivesBackOnce with a caller that is blocked when the VI is
 // closed.
 func TestClosedUnderWaiter(t *testing.T) {
 	w := newWorld(sim.Options{Seed: 1})
@@ -407,15 +406,15 @@ func TestClosedUnderWaiter(t *testing.T) {
 	}
 }
 
-// TestClosedNICKeeps: a closed NIC gives nothing back by itself. What was posted
-// can be taken, or comes back when its VI is closed.
+// TestClosedNICKeeps: the close of a NIC does not return posted descriptors. The program can take
+// them, or gets them back when it closes their VI.
 func TestClosedNICKeeps(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	first, second := d.post(d.a, 8), d.post(d.a, 8)
 	if err := d.na.Close(); err != nil {
 		t.Fatal(err)
 	}
-	first.Segs, second.Segs = nil, nil // they lie in memory of the other NIC
+	first.Segs, second.Segs = nil, nil // their segments lie in memory of the other NIC
 	if err := d.b.PostRecv(first); !errors.Is(err, vipl.ErrArgument) {
 		t.Error("posted although it can still be taken:", err)
 	}
@@ -435,8 +434,8 @@ func TestClosedNICKeeps(t *testing.T) {
 	}
 }
 
-// TestClosedVIsAreReleased: the memory of VIs that were accepted and closed is
-// free as soon as the program lets go of them, while their listener lives on.
+// TestClosedVIsAreReleased: the memory of accepted and closed VIs is freed as soon as the program
+// no longer refers to them, although their listener is still open.
 func TestClosedVIsAreReleased(t *testing.T) {
 	const count = 20
 	d := newDuo(t, nil, nil)
@@ -449,7 +448,7 @@ func TestClosedVIsAreReleased(t *testing.T) {
 		closed[i] = acceptOne(d, l)
 	}
 	held := 0
-	for range 5 { // cycles: what a finished one has found unreachable is gone
+	for range 5 { // garbage collections; a finished one has freed all unreachable memory
 		runtime.GC()
 		held = 0
 		for _, p := range closed {
@@ -461,7 +460,7 @@ func TestClosedVIsAreReleased(t *testing.T) {
 			break
 		}
 	}
-	if held > 1 { // the engine may remember the last one
+	if held > 1 { // the engine may still refer to the last VI
 		t.Errorf("%d of %d closed VIs are still in memory", held, count)
 	}
 	runtime.KeepAlive(l)
@@ -497,7 +496,7 @@ func acceptOne(d *duo, l *vipl.Listener) weak.Pointer[vipl.VI] {
 	return weak.Make(a)
 }
 
-// wantClosed wants an ErrClosed that names what is closed.
+// wantClosed checks that err is an ErrClosed that names the closed object.
 func wantClosed(t *testing.T, call, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, vipl.ErrClosed) || !errors.Is(err, vipl.ErrInvalidState) || !strings.Contains(err.Error(), "the "+what+" is closed") {
@@ -505,8 +504,8 @@ func wantClosed(t *testing.T, call, what string, err error) {
 	}
 }
 
-// TestSaysWhatIsClosed: calls on a closed VI, completion queue or listener of an open
-// NIC say which of them is closed, and those on a closed NIC say that.
+// TestSaysWhatIsClosed: errors of calls on a closed VI, completion queue or listener of an open NIC
+// name the closed object. Errors of calls on a closed NIC name the NIC.
 func TestSaysWhatIsClosed(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	cq, err := d.na.CreateCQ(4)
@@ -562,9 +561,8 @@ func TestSaysWhatIsClosed(t *testing.T) {
 	}
 }
 
-// TestSaysDisconnected: who waits on a VI after its own Disconnect learns that this
-// is why nothing comes, and who asks for the outcome of connecting as well. The next
-// attempt to connect has it forgotten.
+// TestSaysDisconnected: after the program's own Disconnect, the errors of waits on the VI and of
+// ConnectDone mention the Disconnect. After the next attempt to connect they do not.
 func TestSaysDisconnected(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	said := func(call string, err, want error) {
@@ -575,7 +573,7 @@ func TestSaysDisconnected(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(bg)
 	cancel()
-	for _, first := range []func() error{d.a.Disconnect, d.b.Disconnect} { // its own, or after that of the other side
+	for _, first := range []func() error{d.a.Disconnect, d.b.Disconnect} { // the VI's own Disconnect, or the peer's before it
 		if err := first(); err != nil {
 			t.Fatal(err)
 		}
@@ -606,8 +604,8 @@ func TestSaysDisconnected(t *testing.T) {
 	}
 }
 
-// TestEnded: the channel is closed, and the cause is told, when the NIC is closed, and when
-// somebody closes the link under it, though nobody calls the NIC.
+// TestEnded: the channel is closed, with the cause, when the NIC or its link is closed, even if no
+// goroutine calls the NIC.
 func TestEnded(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -646,9 +644,9 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestClosedMemory: a goroutine that is looking at memory from AllocMem, of any
-// size, when its NIC is closed reads zeros, and may write; the process lives. The
-// addresses are given back by DeregisterMem.
+// TestClosedMemory: a goroutine uses memory of any size from AllocMem while its NIC is closed.
+// After that it reads zeros and may write, and the process does not crash. DeregisterMem frees the
+// addresses.
 func TestClosedMemory(t *testing.T) {
 	n, err := vipl.Open(t.Context(), &vipl.Config{Driver: "shm"})
 	if err != nil {
@@ -685,7 +683,7 @@ func TestClosedMemory(t *testing.T) {
 	}
 }
 
-// look reads and writes memory that may be gone.
+// look reads and writes memory that may have been freed.
 func look(mem []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

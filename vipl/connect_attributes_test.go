@@ -13,8 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// asks starts to connect a new VI of b to the listener that a NIC has for a
-// discriminator, and returns it.
+// asks starts to connect a new VI to the listener of d.na for a discriminator, and returns the VI.
 func (d *duo) asks(from *vipl.NIC, discriminator, data string) *vipl.VI {
 	d.t.Helper()
 	v := d.idle(from)
@@ -25,9 +24,8 @@ func (d *duo) asks(from *vipl.NIC, discriminator, data string) *vipl.VI {
 	return v
 }
 
-// TestDiscriminators: two listeners of a NIC, told apart by what programs have agreed
-// on and not by their ports, get each its own requests, with their private data; from
-// another NIC and from their own.
+// TestDiscriminators: two listeners of a NIC have discriminators instead of ports. Each gets its
+// own requests with their private data, both from another NIC and from its own NIC.
 func TestDiscriminators(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	one, err := d.na.ListenFor([]byte("one"))
@@ -67,8 +65,9 @@ func TestDiscriminators(t *testing.T) {
 	}
 }
 
-// TestDiscriminatorRefused: nobody listens for it, or not any more; the server does
-// not want to, and says why.
+// TestDiscriminatorRefused: an attempt to connect fails if there is no listener for the
+// discriminator, if the listener has been closed, or if the server rejects the request. In the last
+// case the client gets the reason.
 func TestDiscriminatorRefused(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	l, err := d.na.ListenFor([]byte("one"))
@@ -106,7 +105,8 @@ func TestDiscriminatorRefused(t *testing.T) {
 	}
 }
 
-// TestDiscriminatorLimits: what is too long, or empty.
+// TestDiscriminatorLimits: discriminators and private data that are too long, and empty
+// discriminators, are refused.
 func TestDiscriminatorLimits(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	v := d.idle(d.nb)
@@ -131,8 +131,8 @@ func TestDiscriminatorLimits(t *testing.T) {
 	}
 }
 
-// unlikes are attributes of two VIs that can be connected and differ in
-// everything else, and what each is to tell the other.
+// unlikes returns the attributes of two VIs that can be connected although all other attributes
+// differ, and the attributes of which each informs the other.
 func unlikes() (full, told [2]vipl.Attributes) {
 	full[0] = vipl.Attributes{
 		Reliability: 2, MaxTransferSize: 5000, QoS: 9, EnableRDMAWrite: true, ReadDepth: 3,
@@ -149,7 +149,7 @@ func unlikes() (full, told [2]vipl.Attributes) {
 	return full, told
 }
 
-// remoteIs wants the peer of v to have told what.
+// remoteIs checks that RemoteAttributes of v returns what.
 func remoteIs(v *vipl.VI, when string, what vipl.Attributes) error {
 	if a := v.RemoteAttributes(); a != what {
 		return fmt.Errorf("%s: the peer has %+v, want %+v", when, a, what)
@@ -157,7 +157,7 @@ func remoteIs(v *vipl.VI, when string, what vipl.Attributes) error {
 	return nil
 }
 
-// TestRemoteAttributes wants the listener, whom it accepts, and who connects to
+// TestRemoteAttributes: the listening side before and after it accepts, and the connecting side,
 // learn the attributes of the other side's VI.
 func TestRemoteAttributes(t *testing.T) {
 	full, told := unlikes()
@@ -201,7 +201,8 @@ func TestRemoteAttributes(t *testing.T) {
 	}
 }
 
-// TestRemoteAttributesOfPeers is the same of peers, of which either answers.
+// TestRemoteAttributesOfPeers is TestRemoteAttributes for peer-to-peer connections, in which either
+// side may answer.
 func TestRemoteAttributesOfPeers(t *testing.T) {
 	full, told := unlikes()
 	for flip := range 2 {
@@ -276,8 +277,8 @@ func TestSetAttributes(t *testing.T) {
 	}
 }
 
-// TestSetAttributesCount wants what has been set to be what counts: the tag for
-// posts and for who uses it, the rights for the peer, the depth for the queues.
+// TestSetAttributesCount: changed attributes take effect: the tag for posts and for the tag's
+// users, the rights for the peer, and the depth for the queues.
 func TestSetAttributesCount(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	tag, _ := d.na.CreatePtag()
@@ -306,7 +307,7 @@ func TestSetAttributesCount(t *testing.T) {
 	}
 	d.write(d.b, 8, vipl.VirtualAddress(buf), h, false)
 	d.run()
-	d.ended(vipl.ErrRDMA) // the VI allows it no longer
+	d.ended(vipl.ErrRDMA) // the VI no longer allows RDMA
 	d.a.RecvDone()
 	if err := d.na.SetMemAttributes(h, nil); err != nil {
 		t.Error(err)
@@ -316,8 +317,8 @@ func TestSetAttributesCount(t *testing.T) {
 	}
 }
 
-// TestSetMemAttributes wants QueryMem to tell what has been set, and refuses
-// what RegisterMem would.
+// TestSetMemAttributes: QueryMem returns the changed attributes. SetMemAttributes refuses the
+// values that RegisterMem refuses.
 func TestSetMemAttributes(t *testing.T) {
 	d := newDuo(t, nil, nil)
 	_, h := d.buffer(d.na, 64, nil)
