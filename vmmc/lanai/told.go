@@ -13,7 +13,8 @@ const (
 	toldCost  = 256     // bytes that a message counts in addition to its body
 )
 
-// newTold returns the account of the events of others that a process has not handled.
+// newTold returns the account that limits the events (messages and notifications of other
+// processes) that wait until a process handles them.
 func newTold() untaken.Account {
 	return untaken.Account{Most: mostTold, Notes: mostNotes, OwnNotes: maxNotes}
 }

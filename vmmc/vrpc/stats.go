@@ -55,7 +55,7 @@ func (s *serverStats) countAuth(stat AuthStat) {
 // clientStats are the counters of a client's transport.
 type clientStats struct{ Connections, Repeated, Strays, NotAReply atomic.Uint64 }
 
-// ClientSnapshot are the counters of a client's transport since it was created.
+// ClientSnapshot has the counters of a client's transport since its creation.
 type ClientSnapshot struct {
 	Connections uint64 // connections made
 	Repeated    uint64 // datagrams that repeated a call

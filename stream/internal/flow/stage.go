@@ -23,8 +23,8 @@ func (s *Stage) Room() int { return int(s.size - (s.written - s.released)) }
 // Wrote records n bytes written at the offset that Free returned.
 func (s *Stage) Wrote(n int) { s.written += uint64(n) }
 
-// Pending returns the offset of the oldest byte that is not posted, and how many follow
-// contiguously.
+// Pending returns the offset of the oldest byte that has not been posted, and the number of
+// contiguous bytes from there.
 func (s *Stage) Pending() (at, n int) {
 	off := s.posted % s.size
 	return int(off), int(min(s.written-s.posted, s.size-off))
