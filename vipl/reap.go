@@ -99,6 +99,13 @@ func (q queue) ReapDone(out []completion) (int, error) {
 	}
 }
 
+// LookElsewhere implements hook.Queue.
+func (q queue) LookElsewhere(look func(sleep bool) bool) bool {
+	q.nic.eng.Lock()
+	defer q.nic.eng.Unlock()
+	return q.nic.eng.LookElsewhere(&q.ring.Gate, look)
+}
+
 // Attend implements hook.Queue.
 func (q queue) Attend(f func()) error {
 	n := q.nic

@@ -67,8 +67,10 @@ type Engine struct {
 	spin     spinner
 	calls    callQueue
 	watching watching
-	service  *service
-	yield    func() // runtime.Gosched, except in tests
+
+	elsewhere elsewhere
+	service   *service
+	yield     func() // runtime.Gosched, except in tests
 }
 
 // Init prepares e to drive m on link. Usually the engine is a field of the machine. It does not

@@ -33,6 +33,7 @@ type spinner struct {
 	lent    int64 // yields of it during which other threads ran
 	kept    int64 // ns that such a yield took, the mean of the window before
 	polite  bool  // yields after each look
+	crowd   bool  // does so by default: see Engine.Crowd
 	pause   int64 // length of the next pause
 	until   int64 // no spinning before this time
 	squeeze int   // consecutive yields in which another thread ran
@@ -110,7 +111,7 @@ func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 		return share, false
 	}
 	if doubt = s.lost*lostPer > span; !doubt {
-		s.pause, s.polite = pauseMin, false
+		s.pause, s.polite = pauseMin, s.crowd
 	}
 	s.kept = s.lost / max(s.lent, 1)
 	s.since, s.lost, s.lent = now, 0, 0
@@ -153,8 +154,9 @@ func (e *Engine) spinOnce(w *Waiter) (found bool) {
 	if over {
 		runtime.Gosched()
 	}
+	elsewhere := e.elsewhere
 	for i := 0; i < looks && !found; i++ {
-		found = e.link.Ready()
+		found = e.link.Ready() || elsewhere.look != nil && elsewhere.look(false)
 	}
 	var took int64
 	if w.rounds++; !found && w.rounds%every == 0 {

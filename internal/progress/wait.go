@@ -103,7 +103,9 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	}
 	l := &e.lead
 	if !w.leading && l.taken {
-		e.follow(w, g, false)
+		if !e.lookElsewhere(true) { // the leader may sleep already
+			e.follow(w, g, false)
+		}
 		return nil
 	}
 	l.taken, w.leading = true, true
@@ -112,9 +114,13 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		return nil
 	}
 	if e.now-w.stirred < e.spin.budget(e.now) {
-		if e.spinOnce(w) && e.Poll() {
+		if e.spinOnce(w) && (e.lookElsewhere(false) || e.Poll()) {
 			w.stir(e)
 		}
+		return nil
+	}
+	if e.lookElsewhere(true) {
+		w.stir(e)
 		return nil
 	}
 	if l.sleeping { // the service is about to leave, and then wakes the followers

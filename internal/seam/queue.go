@@ -98,6 +98,11 @@ func (q *Queue) WaitSince(ctx context.Context, d time.Duration, seen uint32) err
 // Wake makes all goroutines that wait at the queue check their conditions.
 func (q *Queue) Wake() { q.of.Wake() }
 
+// LookElsewhere makes waits of the NIC poll memory of the caller's beside the link. They call look. WaitSince
+// returns if look returns true. Before a goroutine sleeps, it calls look with sleep set: see
+// progress.Engine.LookElsewhere. Nil ends this. LookElsewhere returns false if the NIC has a look already.
+func (q *Queue) LookElsewhere(look func(sleep bool) bool) bool { return q.of.LookElsewhere(look) }
+
 // Attend registers f to be called when there are completions, once until the next Reap, so that a
 // package handles them while the program computes. f is called like the handlers of VI.SendNotify:
 // without the NIC's lock, on the goroutine that drives the NIC or on the NIC's own goroutine. If

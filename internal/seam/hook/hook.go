@@ -56,4 +56,5 @@ type Queue[C any] interface {
 	WaitSince(ctx context.Context, d time.Duration, seen uint32) error
 	Wake()
 	Attend(f func()) error
+	LookElsewhere(look func(sleep bool) bool) bool
 }
