@@ -103,6 +103,7 @@ type parted struct {
 	buf   []byte
 	parts layout
 	same  bool
+	long  bool // only the parts that are too long for shared memory are moved
 }
 
 func (p *parted) of(rank int) []byte {
@@ -111,6 +112,9 @@ func (p *parted) of(rank int) []byte {
 	}
 	return p.parts.part(p.buf, rank)
 }
+
+// moves reports whether together moves the part of a rank.
+func (p *parted) moves(rank int) bool { return !p.long || len(p.of(rank)) > partMost }
 
 // together receives from each other rank into its part of in, and sends its part of out to each
 // other rank. It starts all these operations and then waits for them. A nil in means no receives, a
@@ -122,12 +126,14 @@ func (x *coll) together(in, out *parted) error {
 	}
 	if x.sched != nil {
 		for k := 1; in != nil && k < x.size; k++ {
-			src := around(x.rank-k, x.size)
-			x.sched.recv(in.of(src), x.at(src))
+			if src := around(x.rank-k, x.size); in.moves(src) {
+				x.sched.recv(in.of(src), x.at(src))
+			}
 		}
 		for k := 1; out != nil && k < x.size; k++ {
-			dst := around(x.rank+k, x.size)
-			x.sched.send(out.of(dst), x.at(dst))
+			if dst := around(x.rank+k, x.size); out.moves(dst) {
+				x.sched.send(out.of(dst), x.at(dst))
+			}
 		}
 		x.sched.wait()
 		return nil
@@ -142,10 +148,16 @@ func (x *coll) together(in, out *parted) error {
 	var failed error
 	for k := 1; in != nil && k < x.size && failed == nil; k++ {
 		src := around(x.rank-k, x.size)
+		if !in.moves(src) {
+			continue
+		}
 		recvs[src], failed = c.postRecv(in.of(src), x.at(src), x.tag, x.s)
 	}
 	for k := 1; out != nil && k < x.size && failed == nil; k++ {
 		dst := around(x.rank+k, x.size)
+		if !out.moves(dst) {
+			continue
+		}
 		if p := c.peer(x.at(dst)); p.clearToSend(len(out.of(dst))) {
 			p.sendEager(out.of(dst), x.tag, x.s, 0)
 		} else {
@@ -230,12 +242,21 @@ func (x *coll) judged(st Status, err error, want int) error {
 	} else if err != nil && !errors.Is(err, ErrType) || err == nil && got == want {
 		return err
 	}
-	reason := fmt.Sprintf("rank %d sent %d bytes where rank %d expects %d", st.Source, got, x.c.rank, want)
+	reason := otherLength(st.Source, uint64(got), x.c.rank, want)
 	if errors.Is(err, ErrType) {
-		reason = fmt.Sprintf("rank %d sent other elements than rank %d expects", st.Source, x.c.rank)
+		reason = otherElements(st.Source, x.c.rank)
 	}
 	theirs := callSig{x.s.call, elemUnknown}
 	return x.c.differ(int32(x.tag), x.mine(), theirs, int32(st.Source), reason, nil)
+}
+
+// otherLength and otherElements are reasons of a MismatchError.
+func otherLength(src int, got uint64, rank, want int) string {
+	return fmt.Sprintf("rank %d sent %d bytes where rank %d expects %d", src, got, rank, want)
+}
+
+func otherElements(src, rank int) string {
+	return fmt.Sprintf("rank %d sent other elements than rank %d expects", src, rank)
 }
 
 func (x *coll) mine() callSig { return callSig{x.s.call, x.s.typ.sig} }

@@ -39,6 +39,8 @@ func allgather[T any](x *coll, send, recv []T) error {
 	b := asBytes(recv)
 	x.copy(b[x.rank*n*sizeOf[T]():], asBytes(send))
 	switch x.choose(allgatherRules, len(b), 0, true) {
+	case algShared:
+		return x.allgatherShared(b, layout{block: len(b) / x.size})
 	case algHosts:
 		return x.allgatherHosts(b)
 	case algDoubling:
@@ -101,7 +103,10 @@ func allgatherv[T any](x *coll, send, recv []T, counts []int, displs [][]int) er
 
 // allgather selects an algorithm for parts of any length.
 func (x *coll) allgather(b []byte, parts layout) error {
-	if x.chooseFlat(allgatherRules, len(b)) == algTogether {
+	switch x.chooseFlat(allgatherRules, len(b)) {
+	case algShared:
+		return x.allgatherShared(b, parts)
+	case algTogether:
 		return x.allgatherTogether(b, parts)
 	}
 	return x.allgatherRing(b, parts)

@@ -37,6 +37,8 @@ func allreduceInto[T any](x *coll, send, recv []T, op Op[T]) error {
 
 func allreduce[T any](x *coll, v []T, op Op[T]) error {
 	switch x.choose(allreduceRules, len(v)*sizeOf[T](), len(v), op.commutative) {
+	case algShared:
+		return allreduceShared(x, v, op)
 	case algHosts:
 		return allreduceHosts(x, v, op)
 	case algReduceRing:

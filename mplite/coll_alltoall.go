@@ -34,6 +34,12 @@ func alltoall[T any](x *coll, send, recv []T) error {
 	from, to := asBytes(send), asBytes(recv)
 	block := len(to) / x.size
 	use := x.choose(alltoallRules, block, 0, true)
+	if use == algShared {
+		if send == nil {
+			from = to // which is not written to before all of it has been read
+		}
+		return x.alltoallShared(from, to, block)
+	}
 	if use == algBruck {
 		if send == nil {
 			from = to // Bruck reads all of it before it writes to it
@@ -101,14 +107,20 @@ func alltoallv[T any](x *coll, send []T, sendCounts []int, recv []T, recvCounts 
 	return x.alltoallDirect(x.alltoallvUse(to), asBytes(send), to, out, in)
 }
 
-// alltoallvUse selects the algorithm by the mean part that this rank receives. Other ranks may select
-// another one, because all direct algorithms send the same messages.
+// alltoallvUse selects the algorithm by the mean part that this rank receives. Without shared memory other ranks may
+// select another one, because all direct algorithms send the same messages.
 func (x *coll) alltoallvUse(recv []byte) algorithm {
+	if x.nearby() {
+		return algShared
+	}
 	return x.choose(alltoallRules, len(recv)/x.size, 0, true)
 }
 
 // alltoallDirect sends each part directly to its rank.
 func (x *coll) alltoallDirect(use algorithm, send, recv []byte, out, in layout) error {
+	if use == algShared {
+		return x.swapParts(send, recv, out, in)
+	}
 	if use == algPairs {
 		return x.alltoallPairs(send, recv, out, in)
 	}

@@ -26,6 +26,8 @@ func (c *Comm) Ibarrier() (Request, error) {
 
 func (x *coll) barrier() error {
 	switch x.choose(barrierRules, 0, 0, true) {
+	case algShared:
+		return x.barrierShared()
 	case algHosts:
 		return x.barrierHosts()
 	case algDoubling:
@@ -86,6 +88,8 @@ func (x *coll) bcast(b []byte, root, elem int) error {
 		return err
 	}
 	switch x.choose(bcastRules, len(b), 0, true) {
+	case algShared:
+		return x.bcastShared(b, root)
 	case algHosts:
 		return x.bcastHosts(b, root, elem)
 	case algScatterRing:

@@ -49,6 +49,8 @@ func gather[T any](x *coll, send, recv []T, root int) error {
 // gather selects the algorithm.
 func (x *coll) gather(send, recv []byte, root int) error {
 	switch x.choose(gatherRules, len(send), 0, true) {
+	case algShared:
+		return x.gatherShared(send, recv, root)
 	case algHosts:
 		return x.gatherHosts(send, recv, root)
 	case algBinomial:
@@ -83,11 +85,17 @@ func gatherv[T any](x *coll, send, recv []T, counts []int, root int, displs [][]
 		return err
 	}
 	if x.rank != root {
+		if x.nearby() {
+			return x.givePart(asBytes(send), root)
+		}
 		return x.send(asBytes(send), root)
 	}
 	parts, mine, err := rootParts(x, "recv", "send", recv, send, counts, displs)
 	if err != nil {
 		return err
+	}
+	if x.nearby() {
+		return x.takeParts(mine, asBytes(recv), parts)
 	}
 	return x.gatherDirect(mine, asBytes(recv), parts, root)
 }

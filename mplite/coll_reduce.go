@@ -45,6 +45,8 @@ func reduce[T any](x *coll, send, recv []T, op Op[T], root int) error {
 		}
 	}
 	switch x.choose(reduceRules, len(send)*sizeOf[T](), len(send), op.commutative) {
+	case algShared:
+		return reduceShared(x, send, recv, op, root)
 	case algHosts:
 		return reduceHosts(x, send, recv, op, root)
 	case algHalvingGather:

@@ -47,6 +47,8 @@ func reduceScatter[T any](x *coll, send, recv []T, counts []int, op Op[T]) error
 		x.copy(asBytes(send), asBytes(whole))
 	}
 	switch x.choose(reduceScatterRules, len(send)*sizeOf[T](), len(send), op.commutative) {
+	case algShared:
+		return reduceScatterShared(x, send, recv, parts, op)
 	case algHalving:
 		return reduceScatterHalving(x, send, recv, parts, op)
 	case algPairs:

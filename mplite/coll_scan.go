@@ -30,7 +30,7 @@ func scan[T any](x *coll, send, recv []T, op Op[T]) error {
 	if send != nil {
 		x.copy(asBytes(recv), asBytes(send))
 	}
-	return prefixes(x, partial, in, op, func([]T) { apply(x, op, recv, in, recv) })
+	return prefixes(x, partial, in, op, func(in []T) { apply(x, op, recv, in, recv) })
 }
 
 // Exscan sets recv on each rank to the reduction of the vectors send of all ranks before this one
@@ -59,7 +59,7 @@ func exscan[T any](x *coll, send, recv []T, op Op[T]) error {
 		return err
 	}
 	first := true
-	return prefixes(x, partial, in, op, func([]T) {
+	return prefixes(x, partial, in, op, func(in []T) {
 		if first {
 			x.copy(asBytes(recv), asBytes(in))
 			first = false
@@ -95,6 +95,9 @@ func prefixBuffers[T any](x *coll, send, recv []T, op Op[T]) (partial, in []T, e
 // that have the bit, which need it for their result. The latter answer only if the former need the
 // answer to send in a later round. prefixes calls lower with each vector from lower ranks.
 func prefixes[T any](x *coll, partial, in []T, op Op[T], lower func(in []T)) error {
+	if x.choose(scanRules, len(in)*sizeOf[T](), 0, op.commutative) == algShared {
+		return prefixesShared(x, partial, op, lower)
+	}
 	for k := 1; k < x.size; k <<= 1 {
 		peer := x.rank ^ k
 		if peer >= x.size {

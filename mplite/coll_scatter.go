@@ -41,6 +41,8 @@ func scatter[T any](x *coll, send, recv []T, root int) error {
 // scatter selects the algorithm.
 func (x *coll) scatter(send, recv []byte, root int) error {
 	switch x.choose(gatherRules, len(recv), 0, true) {
+	case algShared:
+		return x.scatterShared(send, recv, root)
 	case algHosts:
 		return x.scatterHosts(send, recv, root)
 	case algBinomial:
@@ -75,11 +77,17 @@ func scatterv[T any](x *coll, send []T, counts []int, recv []T, root int, displs
 		return err
 	}
 	if x.rank != root {
+		if x.nearby() {
+			return x.fetchPart(asBytes(recv), root)
+		}
 		return x.recv(asBytes(recv), root)
 	}
 	parts, mine, err := rootParts(x, "send", "recv", send, recv, counts, displs)
 	if err != nil {
 		return err
+	}
+	if x.nearby() {
+		return x.offerParts(asBytes(send), mine, parts)
 	}
 	return x.scatterDirect(asBytes(send), mine, parts, root)
 }

@@ -9,6 +9,7 @@ package mplite
 type algorithm string
 
 const (
+	algShared        algorithm = "shared memory"
 	algHosts         algorithm = "two levels"
 	algDissemination algorithm = "dissemination"
 	algBinomial      algorithm = "binomial tree"
@@ -34,6 +35,7 @@ type rule struct {
 	ranks int // minimum number of ranks
 	under int // the number of ranks is smaller than this; 0 means no limit
 
+	near     bool // the ranks share memory: see coll.nearby
 	hosts    bool // ranks share hosts: see coll.shares
 	mixed    bool // ranks share hosts, and the ranks of at least one host do not follow one another
 	pow2     bool // the number of ranks is a power of two
@@ -45,21 +47,25 @@ type rule struct {
 // last one always applies.
 var (
 	barrierRules = []rule{
+		{use: algShared, near: true},
 		{use: algHosts, hosts: true},
 		{use: algDoubling, pow2: true},
 		{use: algDissemination},
 	}
 	bcastRules = []rule{ // bytes of the message
+		{use: algShared, below: 64 << 10, near: true},
 		{use: algHosts, hosts: true},
 		{use: algScatterRing, from: 512 << 10, ranks: 8},
 		{use: algBinomial},
 	}
 	reduceRules = []rule{ // bytes of the vector
+		{use: algShared, below: 64 << 10, near: true},
 		{use: algHosts, hosts: true},
 		{use: algHalvingGather, from: 128 << 10, ranks: 3, split: true},
 		{use: algBinomial},
 	}
 	allreduceRules = []rule{ // bytes of the vector
+		{use: algShared, below: 64 << 10, near: true},
 		{use: algHosts, below: 64 << 10, hosts: true},
 		{use: algHosts, hosts: true, mixed: true},
 		{use: algDoubling, below: 64 << 10},
@@ -70,12 +76,14 @@ var (
 		{use: algDoubling},
 	}
 	gatherRules = []rule{ // bytes of a part; also of Scatter
+		{use: algShared, below: 32 << 10, near: true},
 		{use: algHosts, below: 4 << 10, hosts: true},
 		{use: algBinomial, below: 4 << 10, ranks: 3},
 		{use: algBinomial, below: 8 << 10, ranks: 8},
 		{use: algDirect},
 	}
 	allgatherRules = []rule{ // bytes of all parts together
+		{use: algShared, below: 128 << 10, near: true},
 		{use: algHosts, below: 64 << 10, hosts: true},
 		{use: algTogether, under: 9},
 		{use: algDoubling, below: 512 << 10, pow2: true},
@@ -83,15 +91,21 @@ var (
 		{use: algRing},
 	}
 	alltoallRules = []rule{ // bytes of a part
+		{use: algShared, below: 32 << 10, near: true},
 		{use: algBruck, below: 512, ranks: 8},
 		{use: algTogether, under: 9},
 		{use: algTogether, below: 32 << 10},
 		{use: algPairs},
 	}
 	reduceScatterRules = []rule{ // bytes of the vector
+		{use: algShared, below: 128 << 10, near: true, commutes: true},
 		{use: algHalving, below: 512 << 10, commutes: true},
 		{use: algPairs, commutes: true},
 		{use: algAllreduce},
+	}
+	scanRules = []rule{ // bytes of the vector; also of Exscan
+		{use: algShared, below: 64 << 10, near: true},
+		{use: algDoubling},
 	}
 )
 
@@ -109,7 +123,7 @@ func (x *coll) chooseFlat(rules []rule, bytes int) algorithm {
 func (x *coll) chooseOf(rules []rule, bytes, elems int, commutes, levels bool) algorithm {
 	for i := range rules {
 		r := &rules[i]
-		if r.applies(x.size, bytes, elems, commutes) && (!r.hosts || levels && x.shares(commutes, r.mixed)) {
+		if r.applies(x.size, bytes, elems, commutes) && (!r.hosts || levels && x.shares(commutes, r.mixed)) && (!r.near || x.nearby()) {
 			return r.use
 		}
 	}

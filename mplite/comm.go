@@ -46,6 +46,7 @@ type Comm struct {
 	partial []uint64 // memory of two-level algorithms, which use scratch on both levels
 	places  *placement
 	reqs    []*request // of coll.together
+	meet    *meeting   // the memory that its ranks share, or nil
 }
 
 // worldContext is the number of the communicator that Init returns.

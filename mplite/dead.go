@@ -114,6 +114,7 @@ func (p *peer) writing() bool {
 // complete.
 func (p *peer) endOwn(err error) {
 	w := p.w
+	w.met()      // p may have posted before
 	bye := false // pending contained this rank's goodbye, which a rank that has left waits for
 	for p.pending.Len() > 0 {
 		c := p.pending.Pop()
@@ -127,7 +128,7 @@ func (p *peer) endOwn(err error) {
 	}
 	p.endTaken(p.taken.Len()) // these messages have been copied completely
 	for _, r := range w.requests {
-		if r.state == recvPosted && r.env.src == int32(p.rank) || r.peer == p && r.state != stateFree {
+		if (r.state == recvPosted || r.state == recvMeet) && r.env.src == int32(p.rank) || r.peer == p && r.state != stateFree {
 			p.end(r, err)
 		}
 	}

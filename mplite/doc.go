@@ -118,16 +118,20 @@
 // least one element for each rank. Gatherv and Scatterv are direct. Allgatherv sends all messages at
 // once or uses the ring, and Alltoallv sends all messages at once or exchanges them by pairs.
 //
-//	Barrier         shared hosts                           two levels
+//	Barrier         shared memory                          shared memory
+//	                shared hosts                           two levels
 //	                n = 2^k                                recursive doubling
 //	                else                                   dissemination
-//	Bcast           shared hosts                           two levels
+//	Bcast           < 64 KiB, shared memory                shared memory
+//	                shared hosts                           two levels
 //	                >= 512 KiB, n >= 8                     scatter and ring allgather (van de Geijn)
 //	                else                                   binomial tree
-//	Reduce          shared hosts                           two levels
+//	Reduce          < 64 KiB, shared memory                shared memory
+//	                shared hosts                           two levels
 //	                >= 128 KiB, n >= 3, n elements         recursive halving, gather
 //	                else                                   binomial tree
-//	Allreduce       < 64 KiB, shared hosts                 two levels
+//	Allreduce       < 64 KiB, shared memory                shared memory
+//	                < 64 KiB, shared hosts                 two levels
 //	                mixed hosts                            two levels
 //	                < 64 KiB                               recursive doubling
 //	                < 128 KiB, n < 3                       recursive doubling
@@ -135,23 +139,34 @@
 //	                >= 256 KiB, commutative, n elements    ring reduce-scatter and allgather
 //	                n elements                             recursive halving and doubling (Rabenseifner)
 //	                else                                   recursive doubling
-//	Gather, Scatter < 4 KiB, shared hosts                  two levels
+//	Gather, Scatter < 32 KiB, shared memory                shared memory
+//	                < 4 KiB, shared hosts                  two levels
 //	                < 4 KiB, n >= 3                        binomial tree
 //	                < 8 KiB, n >= 8                        binomial tree
 //	                else                                   direct
-//	Allgather       < 64 KiB, shared hosts                 two levels
+//	Allgather       < 128 KiB, shared memory               shared memory
+//	                < 64 KiB, shared hosts                 two levels
 //	                n < 9                                  all messages at once
 //	                < 512 KiB, n = 2^k                     recursive doubling
 //	                < 32 KiB                               Bruck
 //	                else                                   ring
-//	Alltoall        < 512 B, n >= 8                        Bruck
+//	Alltoall        < 32 KiB, shared memory                shared memory
+//	                < 512 B, n >= 8                        Bruck
 //	                n < 9                                  all messages at once
 //	                < 32 KiB                               all messages at once
 //	                else                                   pairwise exchange
-//	ReduceScatter   < 512 KiB, commutative                 recursive halving
+//	ReduceScatter   < 128 KiB, shared memory, commutative  shared memory
+//	                < 512 KiB, commutative                 recursive halving
 //	                commutative                            pairwise exchange
 //	                else                                   allreduce, own part kept
-//	Scan, Exscan                                           recursive doubling
+//	Scan, Exscan    < 64 KiB, shared memory                shared memory
+//	                else                                   recursive doubling
+//
+// Shared memory means the communicator that Init returns, if all its ranks are connected (Config.Connect), at most 16,
+// and processes of one user on one host. Each rank copies the data of other ranks out of this memory. Gatherv,
+// Scatterv and Alltoallv then also do so, with parts of less than 32 KiB. Reductions give the same bits as without
+// this memory. A rank can be up to eight calls ahead of a rank whose data it does not need. So it may return from as
+// many calls without an error after that rank has died.
 //
 // Comm.SplitShared returns a communicator of the ranks on one host.
 //

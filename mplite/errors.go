@@ -210,7 +210,7 @@ func (r *request) String() string {
 		o.Rank = int(r.c.index[o.Rank])
 	}
 	text := "send to rank " + wild(o.Rank) + ", tag " + wild(o.Tag)
-	if r.state == recvPosted || r.state.matched() {
+	if r.state == recvMeet || r.state == recvPosted || r.state.matched() {
 		text = "receive " + from(o.Rank, o.Tag)
 	}
 	if r.coll { // the tag is the number of the call

@@ -310,6 +310,35 @@ func SetMemory(c *Comm, read func(dst []byte, from, mark uint64) (uint64, error)
 	}
 }
 
+// MeetRanks is the maximum number of ranks that share memory.
+const MeetRanks = meetRanks
+
+// MeetSlots is how many calls a rank can be ahead of another one in shared memory.
+const MeetSlots = meetSlots
+
+// PartMost is the length of the longest part that Gatherv and others move through shared memory.
+const PartMost = partMost
+
+// Share makes c's rank share memory with the other ranks of the job, which all pass the same memory.
+func Share(c *Comm, b []byte) {
+	c.w.cq.LookElsewhere(nil)
+	c.meet, c.w.shares = newMeeting(nil, b, c.rank, c.Size()), true
+	c.w.cq.LookElsewhere(c.meet.look)
+}
+
+// MeetingSize is the size in bytes of the memory for that many ranks.
+func MeetingSize(ranks int) int { return meetingSize(ranks) }
+
+// Posted reports whether a rank has posted for the latest call that used its slot.
+func Posted(c *Comm) (calls int) {
+	for _, o := range c.meet.own {
+		if o.used {
+			calls++
+		}
+	}
+	return calls
+}
+
 // ForgetHost makes c's rank one that has not learned the host of another rank.
 func ForgetHost(c *Comm, rank int) {
 	hosts := slices.Clone(c.w.hosts) // several ranks share it
@@ -333,7 +362,7 @@ func Selection() (lines []string) {
 		rules []rule
 	}{
 		{"Barrier", barrierRules}, {"Bcast", bcastRules}, {"Reduce", reduceRules}, {"Allreduce", allreduceRules}, {"Gather, Scatter", gatherRules},
-		{"Allgather", allgatherRules}, {"Alltoall", alltoallRules}, {"ReduceScatter", reduceScatterRules},
+		{"Allgather", allgatherRules}, {"Alltoall", alltoallRules}, {"ReduceScatter", reduceScatterRules}, {"Scan, Exscan", scanRules},
 	} {
 		name := c.name
 		for _, r := range c.rules {
@@ -356,6 +385,7 @@ func (r *rule) String() string {
 	add(r.below > 0, "< %s", sizeText(r.below))
 	add(r.ranks > 0, "n >= %d", r.ranks)
 	add(r.under > 0, "n < %d", r.under)
+	add(r.near, "shared memory")
 	add(r.hosts && !r.mixed, "shared hosts")
 	add(r.mixed, "mixed hosts")
 	add(r.pow2, "n = 2^k")

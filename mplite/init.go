@@ -70,7 +70,12 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	}
 	w.findHosts()
 	w.context = 2
-	return newComm(w, identity(w.size), worldContext), nil
+	c := newComm(w, identity(w.size), worldContext)
+	if err := w.share(ctx, c); err != nil {
+		w.close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // Open is another name of Init, for consistency with the other packages.
@@ -130,7 +135,10 @@ func (c *Comm) Finalize(ctx context.Context) error {
 	if among {
 		err = w.farewell(ctx)
 	} else {
-		err = c.Barrier(ctx)
+		// By messages: they arrive after this rank's other messages, which the other ranks must have received.
+		last := *c
+		last.meet = nil
+		err = last.Barrier(ctx)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,6 +257,9 @@ func (w *world) close() {
 		p.Close()
 	}
 	if w.cq != nil {
+		if w.shares {
+			w.cq.LookElsewhere(nil)
+		}
 		w.cq.Close()
 	}
 	w.cq = nil
@@ -308,7 +319,7 @@ func (c *Comm) Abort(code int) {
 
 // wireVersion changes with the format of a hello or a message, with the messages that a collective
 // sends, and with the messages of package job between ranks.
-const wireVersion = 14
+const wireVersion = 15
 
 // program is what job's errors and names call this package.
 const program = "MPLite"

@@ -52,7 +52,10 @@ func (w *world) stepped(late bool) {
 		}
 		w.stopAsking(r)
 		p := r.peer
-		if r.state == recvPosted {
+		if r.state == recvMeet && r.env.src == int32(w.rank) {
+			continue
+		}
+		if r.state == recvMeet || r.state == recvPosted {
 			p = w.peer(int(r.env.src))
 		}
 		body := make([]byte, askSize)

@@ -69,7 +69,7 @@ type Peer struct {
 var stateWaits = [...]string{
 	sendQueued: "for credits", sendSync: "to be received", sendReady: "announced, for its receive",
 	sendWriting: "to be written", sendSelf: "for this rank's own receive",
-	recvPosted: "for a message", recvClear: "to be written to", recvPulling: "to be copied from the sender", recvPulled: "for a credit, to release the sender",
+	recvMeet: "for a rank to make the call", recvPosted: "for a message", recvClear: "to be written to", recvPulling: "to be copied from the sender", recvPulled: "for a credit, to release the sender",
 }
 
 var peerStates = [...]string{
@@ -111,7 +111,7 @@ func (w *world) pendingOperations(s *Pending) {
 	for _, r := range w.requests {
 		switch r.state {
 		case stateFree, stateDone, collRunning: // whose parts are listed
-		case recvPosted, recvClear, recvPulling, recvPulled:
+		case recvMeet, recvPosted, recvClear, recvPulling, recvPulled:
 			posted = append(posted, r)
 		default:
 			if s.NumSends++; s.NumSends <= pendingMax {
@@ -140,7 +140,7 @@ func (r *request) describe() Operation {
 	switch {
 	case r.state.matched():
 		o.Rank, o.Tag, o.Size = r.peer.rank, r.status.Tag, r.accepted
-	case r.state == recvPosted:
+	case r.state == recvMeet, r.state == recvPosted:
 	case r.peer != nil:
 		o.Rank = r.peer.rank
 		if r.state == sendQueued && r.peer.state == peerAbsent {

@@ -59,6 +59,8 @@ type world struct {
 	steps     int                  // steps since unasked is not 0, or since other ranks were asked
 	due       []*schedule          // nonblocking collectives that can continue
 	pulls     fifo.Queue[*request] // receives whose messages are to be copied from their senders
+	shares    bool                 // the ranks share memory
+	meets     []*request           // reads of shared memory that wait for other ranks
 	waiting   int                  // goroutines that wait for an event
 	probing   int                  // goroutines that wait for a message to probe
 	changed   chan struct{}        // without a cq: closed when something has changed
@@ -77,7 +79,7 @@ func (w *world) step(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
-	if w.canAdvance() {
+	if w.met() || w.canAdvance() {
 		w.advance()
 		return nil
 	}

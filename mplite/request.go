@@ -17,6 +17,7 @@ const (
 	sendReady         // announced: waits for kindClear
 	sendWriting       // the write is queued or under way
 	sendSelf          // to this rank itself, waits for the receive
+	recvMeet          // waits for other ranks in shared memory: see shared.go
 	recvPosted        // waits for a message
 	recvClear         // matched and cleared: the peer writes into buf
 	recvPulling       // matched: this rank copies the message from the peer's memory, now or soon
@@ -71,6 +72,7 @@ type request struct {
 	remoteID  uint32         // the receiver's request
 	remoteSig uint32         // signature of the sender's elements
 	accepted  int            // bytes that the receiver takes
+	aim       aim            // in shared memory
 	written   int            // bytes that have been written
 	offer     offer          // the sender's offer, in a receive that copies from the sender's memory
 	mark      atomic.Uint64  // the mark that this rank's own offer names
@@ -203,6 +205,9 @@ func (w *world) cancel(r *request, err error) bool {
 			w.match.removeMessage(in)
 			w.spill.put(in)
 		}
+		w.complete(r, err)
+	case recvMeet:
+		w.unmeet(r)
 		w.complete(r, err)
 	case recvPosted:
 		w.match.removeRecv(r)

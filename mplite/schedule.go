@@ -23,12 +23,14 @@ type schedule struct {
 	err     error      // the first error
 	queued  bool       // the schedule is in world.due
 	running bool
+	meets   bool // it uses shared memory
 }
 
 // step starts a send or receive, copies, reduces, or waits for everything started.
 type step struct {
 	kind stepKind
 	peer int
+	aim  aim    // what stepReach waits for
 	buf  []byte // the data to send, or the destination of a receive, copy or reduction
 	from []byte // the source of a copy, or the left operand of a reduction
 	with []byte // the right operand of a reduction
@@ -41,6 +43,9 @@ const (
 	stepRecv
 	stepCopy
 	stepReduce
+	stepReach // shared memory: see shared.go
+	stepPost
+	stepLeave
 	stepWait
 )
 
@@ -81,6 +86,9 @@ func (x *coll) launch(err error) (Request, error) {
 	defer w.mu.Unlock()
 	s.req = w.request(x.c, nil, spec{typ: rawBytes})
 	s.req.state = collRunning
+	if s.meets {
+		x.c.meet.enqueue(int32(x.tag))
+	}
 	s.run()
 	return handle(s.req, nil)
 }
@@ -91,7 +99,7 @@ func (w *world) canAdvance() bool { return len(w.due) > 0 || w.pulls.Len() > 0 }
 // advance executes the due steps of all schedules, which may start sends, and then copies messages from
 // their senders. It may release the mutex meanwhile.
 func (w *world) advance() {
-	for w.canAdvance() {
+	for w.met(); w.canAdvance(); w.met() {
 		if len(w.due) == 0 {
 			w.pull()
 			w.reap() // completions may have arrived during the long copy
@@ -129,10 +137,21 @@ func (s *schedule) run() {
 			w.mu.Unlock()
 			s.apply(st.buf, st.from, st.with)
 			w.mu.Lock()
+		case stepReach:
+			s.adopt(w.meet(s.x, st.aim))
+		case stepPost:
+			s.x.c.meet.post(int32(s.x.tag), s.x.mine())
+			s.x.c.rouse()
+		case stepLeave:
+			s.x.c.meet.leave(int32(s.x.tag))
+			s.x.c.rouse()
 		}
 	}
 	if s.err != nil {
 		s.abandon()
+		if s.meets {
+			s.x.c.meet.dequeue(int32(s.x.tag))
+		}
 	}
 	s.running = false
 	if s.open == 0 && (s.err != nil || s.next == len(s.steps)) {
