@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/processor"
 	"github.com/bobnet-go/bobnet/internal/shift"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,7 @@ import (
 //     soon as it can, and no rank pays for a sleep and a wake-up. Time in
 //     which other threads run does not count for the budget then.
 //     If no more are runnable, the thread shares a processor while another one is
-//     idle, and migrates there; see migrate.
+//     idle, and migrates there; see processor.Migrate.
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
@@ -40,7 +41,7 @@ type spinner struct {
 	stay    int64 // no migration before this time
 	gives   bool  // gives way first (Config.GiveWay)
 	shift   shift.Shift
-	load    loadText
+	load    processor.Load
 	busy    func() bool // replaces load in tests
 }
 
@@ -139,7 +140,7 @@ func (s *spinner) crowded() bool {
 	if s.busy != nil {
 		return s.busy()
 	}
-	return s.load.crowded()
+	return s.load.Crowded()
 }
 
 // spinOnce polls the link for about a microsecond, without the engine's lock, and reports whether
@@ -184,7 +185,7 @@ func (e *Engine) lookAround(share, doubt bool) {
 	e.mu.Unlock()
 	crowded := e.spin.crowded()
 	if share && !crowded {
-		migrate()
+		processor.Migrate()
 	}
 	e.mu.Lock()
 	if doubt || share && e.spin.gives {
