@@ -39,6 +39,7 @@ type long struct {
 	fd    int      // sends; -1: no long frames
 	rx    receiver // fd -1: none
 	on    bool     // the user sends long frames
+	many  bool     // the last call has sent manyLong frames
 	bound          // rx
 	heads [transport.MaxBatch]longHead
 	msgs  [transport.MaxBatch]unix.Mmsghdr
@@ -180,8 +181,7 @@ func (t *long) init(s *afpacket.Station) {
 }
 
 // fillHead sets the beginning of message i, whose frame is f. The value that it gives the kernel for the size of the
-// headers determines which part of the frame the kernel keeps contiguous. Copying to one contiguous buffer takes two
-// thirds of the time.
+// headers determines which part of the frame the kernel keeps contiguous; see pages.
 func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 	h := &t.heads[i]
 	headers := ethertype.EthernetSize + framing.LongHeader
@@ -190,6 +190,20 @@ func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 	}
 	binary.NativeEndian.PutUint16(h[2:], uint16(headers))
 	framing.PutLong(h[vnetSize:], f.Head, f.Len())
+}
+
+// manyLong is the number of long frames in one system call from which the kernel keeps them in pages.
+const manyLong = 4
+
+// pages decides whether the kernel keeps the next n frames, which go in one system call, in pages instead of one
+// contiguous buffer each. The kernel reuses a contiguous buffer as soon as the receiver has freed it. If the sender then
+// still copies, the buffer is in the cache of the receiver's processor, and the copy takes more than twice as long. Each
+// processor has its own free pages. If sender and receiver share a processor, so do they its cache. Few frames take less time contiguously, because then there is only one buffer to
+// allocate and to copy to. What follows a burst is usually the end of its message.
+func (t *long) pages(n int, shares bool) bool {
+	paged := !shares && (n >= manyLong || n > 1 && t.many)
+	t.many = n >= manyLong
+	return paged
 }
 
 // StartLong implements transport.LongLink.
@@ -271,8 +285,9 @@ func (l *Link) sendLong(frames []transport.Frame, limit int) (took int, more boo
 	if n == 0 {
 		return 0, false, transport.ErrFrameSize
 	}
-	took, nbytes, errno := l.long.send(frames[:n], true, l.tx.vecs[:])
-	if errno == unix.ENOBUFS { // the kernel's memory is fragmented
+	paged := l.long.pages(n, l.tx.crowd.shares)
+	took, nbytes, errno := l.long.send(frames[:n], !paged, l.tx.vecs[:])
+	if errno == unix.ENOBUFS && !paged { // the kernel's memory is fragmented
 		took, nbytes, errno = l.long.send(frames[:n], false, l.tx.vecs[:])
 	}
 	if errno == unix.ENOMEM { // also if the interface no longer carries long frames: then there will never be room
