@@ -60,7 +60,7 @@ func Open(ctx context.Context, cfg *Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: c, budget: provider.Budget{Most: c.MaxConnectionMemory}, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}}
-	if n.way, err = c.open(ctx, (*host)(n), &n.budget, &n.corked); err != nil {
+	if n.way, err = c.openProvider(ctx, (*host)(n), &n.budget, &n.corked); err != nil {
 		return nil, err
 	}
 	n.loop, n.virtual = loop.New((*host)(n), &n.budget), n.way.Virtual()

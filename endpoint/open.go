@@ -12,8 +12,8 @@ import (
 
 // Only this file knows all providers. It selects one.
 
-// open opens the provider that the configuration selects.
-func (c *Config) open(ctx context.Context, up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error) {
+// openProvider opens the provider that the configuration selects.
+func (c *Config) openProvider(ctx context.Context, up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error) {
 	if c.provider != nil {
 		return c.provider(up, memory, count)
 	}

@@ -63,7 +63,7 @@ func (j *membership) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, lo
 	if j.member == nil {
 		j.launcher, j.space = spaceOf(&j.Identity)
 	}
-	if err := j.open(cq); err != nil {
+	if err := j.listen(cq); err != nil {
 		return j.errorf("%w", err)
 	}
 	ctx, cancel := j.nic.WithTimeout(parent, j.timeout)
@@ -98,8 +98,8 @@ func (j *membership) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, lo
 	return err
 }
 
-// open listens, and advertises the listener's address.
-func (j *membership) open(cq *vipl.CQ) (err error) {
+// listen listens, and advertises the listener's address.
+func (j *membership) listen(cq *vipl.CQ) (err error) {
 	if j.listener, err = j.nic.Listen(0); err != nil {
 		return err
 	}

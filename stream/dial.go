@@ -83,7 +83,7 @@ func (h *Host) dial(ctx context.Context, addr Addr) (*Conn, error) {
 		return nil, err
 	}
 	if err = c.connect(ctx, to); err == nil {
-		err = h.add(c, &h.counts.Dialed)
+		err = h.addConn(c, &h.counts.Dialed)
 	}
 	if err != nil {
 		c.tear()

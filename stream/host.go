@@ -120,8 +120,8 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// add registers c as a stream of h.
-func (h *Host) add(c *Conn, count *uint64) error {
+// addConn registers c as a stream of h.
+func (h *Host) addConn(c *Conn, count *uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {

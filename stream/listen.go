@@ -86,7 +86,7 @@ func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, 
 		expired: make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	if err := l.open(); err != nil {
+	if err := l.startListening(); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (h *Host) localAddr(address string) (Addr, error) {
 	return addr, err
 }
 
-// open starts to accept requests. No goroutine waits for requests at the NIC: it would often be the
+// startListening makes the listener accept requests. No goroutine waits for requests at the NIC: it would often be the
 // one that drives the NIC, and would have to wake all others.
-func (l *Listener) open() (err error) {
+func (l *Listener) startListening() (err error) {
 	h := l.host
 	if l.vl, err = h.nic.Listen(l.addr.Addr.Port); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (h *Host) accept(ctx context.Context, req *vipl.Request) (*Conn, error) {
 		err = c.accept(ctx, req)
 	}
 	if err == nil {
-		if err = h.add(c, &h.counts.Accepted); err == nil {
+		if err = h.addConn(c, &h.counts.Accepted); err == nil {
 			return c, nil
 		}
 	}

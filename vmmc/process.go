@@ -152,6 +152,7 @@ func Open(ctx context.Context, cfg *Config) (*Process, error) {
 	return p, nil
 }
 
+// start opens the provider and the directory, and enters the process in the directory.
 func (p *Process) start(ctx context.Context) error {
 	v, err := p.openProvider()
 	if err != nil {

@@ -60,8 +60,8 @@ func newProxySpace(seed uint64) proxySpace {
 	return proxySpace{next: seed>>44<<31 | 1}
 }
 
-// add allocates an import of size bytes and returns its address.
-func (s *proxySpace) add(size uint64, imp *Import) ProxyAddr {
+// allocate allocates an import of size bytes and returns its address.
+func (s *proxySpace) allocate(size uint64, imp *Import) ProxyAddr {
 	at := ProxyAddr(s.next * PageSize)
 	s.next += max((size+PageSize-1)/PageSize, 1) + 1
 	s.used = append(s.used, proxyRange{at, at + ProxyAddr(size), imp})

@@ -73,7 +73,7 @@ func TestProxySpace(t *testing.T) {
 				continue
 			}
 			h := held{size: rapid.Uint64Range(0, 3*PageSize).Draw(t, "size"), imp: new(Import)}
-			if h.at = s.add(h.size, h.imp); h.at%PageSize != 0 || end != 0 && h.at < end+1 {
+			if h.at = s.allocate(h.size, h.imp); h.at%PageSize != 0 || end != 0 && h.at < end+1 {
 				t.Fatalf("%v behind %v", h.at, end)
 			}
 			end = h.at + ProxyAddr(h.size)
@@ -102,7 +102,7 @@ func TestEndedImports(t *testing.T) {
 	s := newProxySpace(1)
 	var all []ProxyAddr
 	for range 3 * mostEnded {
-		at := s.add(1, new(Import))
+		at := s.allocate(1, new(Import))
 		s.remove(at, ErrPeer)
 		all = append(all, at)
 	}

@@ -96,7 +96,7 @@ func (u *up) Answered(a *provider.Ask) {
 		i.fail(fmt.Errorf("%w: %s", denials[a.Why], i.what()))
 	default:
 		i.region = a.Region
-		i.addr = p.proxies.add(a.Region.Size, i)
+		i.addr = p.proxies.allocate(a.Region.Size, i)
 		p.stats.Imports++
 	}
 	p.via.Ring()

@@ -67,7 +67,7 @@ func newDoctorCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	nicFlags(cmd, &given)
-	where.add(cmd)
+	where.register(cmd)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per finding")
 	return cmd
 }

@@ -128,7 +128,7 @@ func TestAppMedians(t *testing.T) {
 	var out strings.Builder
 	table := appTable{out: &out}
 	for n := range results { // as they become known
-		if err := table.add(results[:n+1]); err != nil {
+		if err := table.writeNew(results[:n+1]); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(out.String(), "\n"); lines != n+2 {
@@ -154,7 +154,7 @@ func TestAppJSON(t *testing.T) {
 	}
 	var out strings.Builder
 	table := appTable{out: &out, json: true}
-	if err := table.add(medians([][]appRun{{run}})); err != nil {
+	if err := table.writeNew(medians([][]appRun{{run}})); err != nil {
 		t.Fatal(err)
 	}
 	if line := out.String(); !strings.Contains(line, `"phases":[{"phase":"sums"}],"traffic":{"get":{"operations":5,"bytes":40}}`) || !strings.Contains(line, `"runs":1`) {

@@ -90,7 +90,7 @@ func (c *perfCall) runApps(ctx context.Context, out, errOut io.Writer) error {
 		i := n % len(cases)
 		r, err := c.runApp(ctx, errOut, cases[i])
 		if show.end(); ctx.Err() != nil {
-			return errors.Join(ctx.Err(), table.add(medians(runs)), table.end())
+			return errors.Join(ctx.Err(), table.writeNew(medians(runs)), table.end())
 		}
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s on %d ranks, layer %s: %w", cases[i].App, cases[i].Ranks, cases[i].Layer, err))
@@ -98,7 +98,7 @@ func (c *perfCall) runApps(ctx context.Context, out, errOut io.Writer) error {
 			runs[i] = append(runs[i], r)
 		}
 		if n >= (c.plan.Rounds-1)*len(cases) { // the last round
-			if err := table.add(medians(runs[:i+1])); err != nil {
+			if err := table.writeNew(medians(runs[:i+1])); err != nil {
 				return err
 			}
 		}
@@ -192,8 +192,8 @@ type appTable struct {
 // appRow is the format of a row.
 const appRow = "%12s  %10s  %5s  %8s  %9s  %8s  %8s\n"
 
-// add writes the results that are not yet written.
-func (t *appTable) add(results []appRun) error {
+// writeNew writes the results that are not yet written.
+func (t *appTable) writeNew(results []appRun) error {
 	for ; t.written < len(results); t.written++ {
 		if err := t.write(results[t.written]); err != nil {
 			return err

@@ -155,7 +155,7 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 		if err != nil && !errors.Is(err, vipl.ErrTimeout) {
 			return err
 		}
-		stats.add(rtt, err == nil)
+		stats.record(rtt, err == nil)
 		if err != nil {
 			fmt.Fprintf(out, "seq=%d no answer within %v%s\n", seq, c.timeout, after(": ", nic.Obstacle()))
 		} else {
@@ -225,7 +225,7 @@ type pingStats struct {
 	sum, sumSquares float64
 }
 
-func (s *pingStats) add(rtt time.Duration, ok bool) {
+func (s *pingStats) record(rtt time.Duration, ok bool) {
 	s.sent++
 	if !ok {
 		return

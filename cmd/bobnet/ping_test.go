@@ -18,9 +18,9 @@ func TestPingStats(t *testing.T) {
 	}
 	s.cut = false
 	for _, us := range []int{10, 20, 30} {
-		s.add(time.Duration(us)*time.Microsecond, true)
+		s.record(time.Duration(us)*time.Microsecond, true)
 	}
-	s.add(time.Second, false)
+	s.record(time.Second, false)
 	want := "4 sent, 3 answered, 25% lost\nround trip min/avg/max/mdev = 10.0/20.0/30.0/8.2 us"
 	if got := s.String(); got != want {
 		t.Errorf("%q, want %q", got, want)

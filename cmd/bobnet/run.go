@@ -71,7 +71,7 @@ type hostFlags struct {
 	timeout    time.Duration
 }
 
-func (f *hostFlags) add(cmd *cobra.Command) {
+func (f *hostFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Var(text(&f.list, "", func(list string) error { _, err := launch.ParseHosts(list); return err }), "host", "comma-separated `hosts`, each with its number of ranks: a,b:2,[fd00::1]:2")
 	flags.Var(input(&f.file), "hosts", "`file` of hosts, one per line: a, b:2, or b slots=2")
@@ -191,7 +191,7 @@ func newRunCmd() *cobra.Command {
 			if err := cfg.Complete(); err != nil {
 				return usageError{fmt.Errorf("run: %w", err)}
 			}
-			return start(cmd.Context(), cfg, engine)
+			return runJob(cmd.Context(), cfg, engine)
 		},
 	}
 	flags := cmd.Flags()
@@ -202,13 +202,13 @@ func newRunCmd() *cobra.Command {
 	flags.BoolVar(&goOn, "continue", false, continueUsage+"; not with hydra")
 	flags.Var(choice(&engine, "auto", "auto", "hydra", "ssh"), "engine", "what starts the ranks: hydra ("+launch.Mpiexec+"), ssh (bobnet itself), or auto (hydra if it is installed and another host is used, else ssh)")
 	flags.Var(keyPath(&where.key), "key", keyUsage+"; the path is the same on all hosts")
-	where.add(cmd)
+	where.register(cmd)
 	linkFlags(cmd, &nic)
 	return cmd
 }
 
-// start runs the job with an engine.
-func start(ctx context.Context, cfg *launch.Config, engine string) error {
+// runJob runs the job with an engine.
+func runJob(ctx context.Context, cfg *launch.Config, engine string) error {
 	mpiexec, err := exec.LookPath(launch.Mpiexec)
 	switch {
 	case engine == "ssh" || engine == "auto" && (err != nil || cfg.Continue || !cfg.Remote() || cfg.HydraTakes() != nil):

@@ -155,7 +155,7 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 		if name == "" {
 			continue
 		}
-		if links[i], err = c.open(ctx, name); err != nil {
+		if links[i], err = c.openLink(ctx, name); err != nil {
 			links[i] = nil
 			return fmt.Errorf("switch: port %d: %w", i, err)
 		}
@@ -177,8 +177,8 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 	return context.Cause(ctx)
 }
 
-// open opens the link of a port.
-func (c *switchCall) open(ctx context.Context, name string) (link transport.Link, err error) {
+// openLink opens the link of a port.
+func (c *switchCall) openLink(ctx context.Context, name string) (link transport.Link, err error) {
 	if c.driver == "packet" {
 		link, err = packet.Open(ctx, &packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: hardware.CablePorts})
 	} else {
@@ -303,7 +303,7 @@ func (c *switchCall) reopen(ctx context.Context, name string) transport.Link {
 	tick := time.NewTicker(gonePause)
 	defer tick.Stop()
 	for {
-		if link, err := c.open(ctx, name); err == nil {
+		if link, err := c.openLink(ctx, name); err == nil {
 			return link
 		}
 		select {

@@ -150,8 +150,8 @@ type Card struct {
 	endpoints *admission.Gate[uint32] // seats of programs of other processes, by user; nil if none are served
 }
 
-// start loads the program on a card that is connected to the cable.
-func (c *Card) start() error {
+// loadProgram loads the program on a card that is connected to the cable.
+func (c *Card) loadProgram() error {
 	c.rng = rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.Now())))
 	if c.cfg.Seed == 0 {
 		c.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
@@ -173,7 +173,7 @@ func (c *Card) start() error {
 	}
 	p.sends.Init(&c.cfg.Channels, c.random())
 	p.recvs.Init(&c.cfg.Channels, c.random())
-	d.control, _ = d.open(0, 0, nil) // the first endpoint
+	d.control, _ = d.createEndpoint(0, 0, nil) // the first endpoint
 	d.control.staging.make()
 	d.control.staging.pinned = true
 	d.control.tag = wire.TagAll

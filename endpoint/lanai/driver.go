@@ -209,8 +209,8 @@ func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id)
 // find returns an endpoint, or nil.
 func (d *driver) find(port uint16, id uint32) *end { return d.by[keyOf(port, id)] }
 
-// open creates an endpoint. It returns false if the card has its maximum number.
-func (d *driver) open(port uint16, id uint32, owner listener) (*end, bool) {
+// createEndpoint creates an endpoint. It returns false if the card has its maximum number.
+func (d *driver) createEndpoint(port uint16, id uint32, owner listener) (*end, bool) {
 	slot := 0
 	for slot < len(d.ends) && d.ends[slot] != nil {
 		slot++

@@ -311,7 +311,7 @@ func ServedEnd(c *Card) (post func(entries uint16), ring func() (reason bool), e
 	unix.Close(fd)
 	c.lock()
 	defer c.unlock()
-	e, _ := c.driver.open(9, 1, deaf{})
+	e, _ := c.driver.createEndpoint(9, 1, deaf{})
 	e.share(m, 0)
 	post = func(entries uint16) {
 		shared.Store(e.image, postedAt, shared.Load(e.image, postedAt)^uint32(entries))
@@ -342,7 +342,7 @@ func NewTenant(c *Card, uid uint32) (*Tenant, error) {
 	c.lock()
 	defer c.unlock()
 	t := &Tenant{c: c, seat: c.sit(deaf{})}
-	e, ok := c.driver.open(t.seat.port, 1, deaf{})
+	e, ok := c.driver.createEndpoint(t.seat.port, 1, deaf{})
 	if !ok {
 		return nil, provider.ErrResource
 	}

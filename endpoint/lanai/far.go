@@ -154,9 +154,9 @@ func refusal(err error) error {
 	return provider.ErrResource
 }
 
-// open creates an endpoint of a program. If the card refuses it, open returns false and p.full is
+// createEndpoint creates an endpoint of a program. If the card refuses it, createEndpoint returns false and p.full is
 // the reason.
-func (f *far) open(p *way, id uint32) (*end, bool) {
+func (f *far) createEndpoint(p *way, id uint32) (*end, bool) {
 	a, err := f.request(note{Do: doOpen, Port: p.seat.port, ID: id})
 	var m *shared.Memory
 	if err == nil && (len(a.fds) != 1 || a.Bit < 0 || a.Bit >= shared.Bits) {

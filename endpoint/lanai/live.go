@@ -64,7 +64,7 @@ func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	if err := c.host.Join(cable, with.Cable, with.Card, longest, (*live)(c)); err != nil {
 		return nil, err
 	}
-	if err := c.start(); err != nil {
+	if err := c.loadProgram(); err != nil {
 		return nil, err
 	}
 	c.host.Engine.Start()

@@ -167,12 +167,12 @@ func (p *way) Card() *Card { return p.card }
 func (p *way) Opened(id uint32) {
 	x, ok := (*end)(nil), false
 	if far := p.card.driver.far; far != nil {
-		x, ok = far.open(p, id)
+		x, ok = far.createEndpoint(p, id)
 	}
 	p.card.lock()
 	defer p.card.unlock()
 	if p.card.driver.far == nil {
-		x, ok = p.card.driver.open(p.seat.port, id, p)
+		x, ok = p.card.driver.createEndpoint(p.seat.port, id, p)
 	}
 	if ok {
 		x.setTag(wire.TagAll)

@@ -186,7 +186,7 @@ func (t *tenant) read() {
 		case doJoin:
 			t.line.Send(t.join())
 		case doOpen:
-			answer, fds := t.open(&n)
+			answer, fds := t.createEndpoint(&n)
 			t.line.Send(answer, fds...)
 		default:
 			t.card.lock()
@@ -222,8 +222,8 @@ func (t *tenant) leave(s *seat) {
 	delete(t.seats, s.port)
 }
 
-// open creates an endpoint, and returns the answer with its memory.
-func (t *tenant) open(n *note) (answer note, fds []int) {
+// createEndpoint creates an endpoint, and returns the answer with its memory.
+func (t *tenant) createEndpoint(n *note) (answer note, fds []int) {
 	c, refused := t.card, note{Do: doOpen}
 	if !c.endpoints.Enter(t.uid) {
 		refused.Error = fmt.Sprintf("user %d has %d endpoints on it, the maximum", t.uid, max(1, c.cfg.Endpoints/userPart))
@@ -250,7 +250,7 @@ func (t *tenant) open(n *note) (answer note, fds []int) {
 		refused.Error = fmt.Sprintf("a process may have at most %d endpoints on a card", len(t.ends))
 	default:
 		var ok bool
-		if e, ok = d.open(n.Port, n.ID, s.listener); !ok {
+		if e, ok = d.createEndpoint(n.Port, n.ID, s.listener); !ok {
 			refused.Error = fmt.Sprintf("it has %d (Config.Endpoints)", c.cfg.Endpoints)
 		}
 	}

@@ -24,7 +24,7 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 	c := &Card{cfg: with}
 	c.clock = &clock{Clock: v.NewClock(card, with.MAC), card: card, deliver: c.driver.deliverNews}
 	c.host.Sit(card, c.clock)
-	return c, c.start()
+	return c, c.loadProgram()
 }
 
 // clock is the link of the engine of a card in virtual time.

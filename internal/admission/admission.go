@@ -40,16 +40,16 @@ func New[K comparable](limits Limits, free ...K) *Gate[K] {
 }
 
 // Enter counts a connection of a peer. It returns false if there are too many.
-func (g *Gate[K]) Enter(peer K) bool { return g.add(peer, 1, 0) }
+func (g *Gate[K]) Enter(peer K) bool { return g.charge(peer, 1, 0) }
 
 // Leave removes a connection that Enter has counted.
-func (g *Gate[K]) Leave(peer K) { g.add(peer, -1, 0) }
+func (g *Gate[K]) Leave(peer K) { g.charge(peer, -1, 0) }
 
 // Take counts memory for a peer. It returns false if that is too much.
-func (g *Gate[K]) Take(peer K, bytes int64) bool { return g.add(peer, 0, bytes) }
+func (g *Gate[K]) Take(peer K, bytes int64) bool { return g.charge(peer, 0, bytes) }
 
 // Give removes memory that Take has counted.
-func (g *Gate[K]) Give(peer K, bytes int64) { g.add(peer, 0, -bytes) }
+func (g *Gate[K]) Give(peer K, bytes int64) { g.charge(peer, 0, -bytes) }
 
 // Conns returns the number of connections of a peer, and of all peers.
 func (g *Gate[K]) Conns(peer K) (own, all int) {
@@ -61,7 +61,8 @@ func (g *Gate[K]) Conns(peer K) (own, all int) {
 	return own, g.all.conns
 }
 
-func (g *Gate[K]) add(peer K, conns int, bytes int64) bool {
+// charge adds to what a peer costs, or subtracts. It returns false, and changes nothing, if an addition exceeds a limit.
+func (g *Gate[K]) charge(peer K, conns int, bytes int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := g.peers[peer]

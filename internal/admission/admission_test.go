@@ -19,7 +19,7 @@ func TestGate(t *testing.T) {
 		{"a", 0, 100, true}, {"a", 0, 1, false}, {"b", 0, 50, true}, {"b", 0, 1, false}, {"root", 0, 1, false},
 		{"a", 0, -100, true}, {"root", 0, 100, true}, {"b", 0, 1, false},
 	} {
-		if got := g.add(step.peer, step.conns, step.bytes); got != step.want {
+		if got := g.charge(step.peer, step.conns, step.bytes); got != step.want {
 			t.Fatalf("step %d, %+v: %v", i, step, got)
 		}
 	}

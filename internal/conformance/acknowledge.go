@@ -59,7 +59,7 @@ func (c *Case) behindAnswer() {
 	c.Helper()
 	lost := c.losing()
 	a, b := c.pair()
-	buf, h := c.mem(c.A, 100, open())
+	buf, h := c.mem(c.A, 100, remoteAccess())
 	fill(buf, 1)
 	c.A.QueryMem(h) // as source does
 	r := c.post(b, 8)

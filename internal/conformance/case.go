@@ -62,8 +62,8 @@ func (s *segment) close() {
 	}
 }
 
-// start opens NICs. If wrap is not nil, it wraps each link. tuning may be nil.
-func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tuning *reliability.Config) (*ends, error) {
+// openNICs opens NICs. If wrap is not nil, it wraps each link. tuning may be nil.
+func (s *segment) openNICs(wrap func(side int, l transport.Link) transport.Link, tuning *reliability.Config) (*ends, error) {
 	links, err := s.open()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *segment) run(t *testing.T, r *rule, level reliability.Level) {
 		c.level = delivery
 	}
 	if s.kept == nil || s.kept.World != nil {
-		e, err := s.start(nil, nil)
+		e, err := s.openNICs(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func (c *Case) tuned(tuning *reliability.Config) {
 
 func (c *Case) restart(wrap func(side int, l transport.Link) transport.Link, tuning *reliability.Config) {
 	c.Helper()
-	e, err := c.start(wrap, tuning)
+	e, err := c.openNICs(wrap, tuning)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -277,8 +277,8 @@ func (c *Case) ptag(n *vipl.NIC) vipl.Ptag {
 	return p
 }
 
-// open returns attributes that allow peers to write to a region and to read from it.
-func open() *vipl.MemAttributes {
+// remoteAccess returns attributes that allow peers to write to a region and to read from it.
+func remoteAccess() *vipl.MemAttributes {
 	return &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
 }
 

@@ -92,12 +92,12 @@ var changeRules = []rule{
 		c.is(b.SetAttributes(&attr), nil)
 		buf, h := c.mem(c.B, 64, &vipl.MemAttributes{Ptag: attr.Ptag, EnableRDMAWrite: true})
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
-		old, k := c.mem(c.B, 64, open())
+		old, k := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(old), k, false), vipl.StatusOpRDMAWrite|vipl.StatusRDMAProtError)
 	}},
 	{"VipSetViAttributes", "RDMAWriteRightTaken_NextWriteForbidden", "2.2 V", reliable, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		attr := attributes(b)
 		attr.EnableRDMAWrite = false
@@ -150,8 +150,8 @@ var changeRules = []rule{
 	}},
 	{"VipSetMemAttributes", "Rights_Changed", "2.5 V", anyLevel, func(c *Case) {
 		buf, h := c.mem(c.A, 10, nil)
-		c.is(c.A.SetMemAttributes(h, open()), nil)
-		c.queried(h, vipl.MemInfo{MemAttributes: *open(), Addr: vipl.VirtualAddress(buf), Len: 10})
+		c.is(c.A.SetMemAttributes(h, remoteAccess()), nil)
+		c.queried(h, vipl.MemInfo{MemAttributes: *remoteAccess(), Addr: vipl.VirtualAddress(buf), Len: 10})
 		c.is(c.A.SetMemAttributes(h, nil), nil)
 		c.queried(h, vipl.MemInfo{Addr: vipl.VirtualAddress(buf), Len: 10})
 	}},
@@ -168,9 +168,9 @@ var changeRules = []rule{
 	{"VipSetMemAttributes", "WhilePosted_InvalidState", "doc", anyLevel, func(c *Case) {
 		v := c.vi(c.A, nil)
 		r := c.post(v, 8)
-		c.is(c.A.SetMemAttributes(r.Segs[0].Handle, open()), vipl.ErrInvalidState)
+		c.is(c.A.SetMemAttributes(r.Segs[0].Handle, remoteAccess()), vipl.ErrInvalidState)
 		c.is(v.Disconnect(), nil)
-		c.is(c.A.SetMemAttributes(r.Segs[0].Handle, open()), nil)
+		c.is(c.A.SetMemAttributes(r.Segs[0].Handle, remoteAccess()), nil)
 	}},
 	{"VipSetMemAttributes", "Ptag_ReferenceMoves", "3 V", anyLevel, func(c *Case) {
 		p, q := c.ptag(c.A), c.ptag(c.A)
@@ -183,7 +183,7 @@ var changeRules = []rule{
 	}},
 	{"VipSetMemAttributes", "WriteRightTaken_NextWriteForbidden", "11 V", reliable, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.is(c.B.SetMemAttributes(h, nil), nil)
 		c.sent(a, c.write(a, 9, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite|vipl.StatusRDMAProtError)
@@ -195,7 +195,7 @@ var changeRules = []rule{
 	{"VipSetMemAttributes", "WriteRightGiven_NextWriteDone", "11 V", allLevels, func(c *Case) {
 		a, b := c.pair()
 		buf, h := c.mem(c.B, 64, nil)
-		c.is(c.B.SetMemAttributes(h, open()), nil)
+		c.is(c.B.SetMemAttributes(h, remoteAccess()), nil)
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 		if !same(buf[:8], 8) {

@@ -98,7 +98,7 @@ func (c *Case) remains() *remains {
 	if c.gone != nil && c.World == nil {
 		return c.gone
 	}
-	e, err := c.start(nil, nil)
+	e, err := c.openNICs(nil, nil)
 	c.is(err, nil)
 	defer e.close()
 	x := &remains{n: e.nics[0], to: e.nics[1].Addr()}

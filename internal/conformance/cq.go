@@ -145,21 +145,21 @@ var cqRules = []rule{
 	}},
 	{"VipCQDone", "RDMAWrite_NamesSendQueue", "9 V", allLevels, func(c *Case) {
 		a, b, q := c.bound(4)
-		buf, h := c.mem(c.A, 64, open())
+		buf, h := c.mem(c.A, 64, remoteAccess())
 		c.write(b, 8, vipl.VirtualAddress(buf), h, false)
 		c.entry(c.B, q, b, false)
 		c.alive(a)
 	}},
 	{"VipCQDone", "RemoteRDMAWrite_NoEntry", "9 M", allLevels, func(c *Case) {
 		a, b, q := c.bound(4)
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.post(b, 8)
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.noEntry(q)
 	}},
 	{"VipCQDone", "RemoteRDMAWriteImmediate_NamesRecvQueue", "9 M", allLevels, func(c *Case) {
 		a, b, q := c.bound(4)
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.post(b, 8)
 		c.write(a, 8, vipl.VirtualAddress(buf), h, true)
 		c.entry(c.B, q, b, true)

@@ -102,7 +102,7 @@ var damageRules = []rule{
 		attr.WholeCRC = true
 		a, b := c.pairOf(nil, attr)
 		mine, theirs := c.watchBoth()
-		buf, h := c.mem(c.B, 8, open())
+		buf, h := c.mem(c.B, 8, remoteAccess())
 		armed[0].Store(true)
 		c.write(a, 8, vipl.VirtualAddress(buf), h, false)
 		c.alarmed(theirs, vipl.CodeRDMAWData, c.B, b, vipl.ResourceVI, vipl.StatusOpRemoteRDMAWrite)

@@ -179,7 +179,7 @@ var errorRules = []rule{
 		shut := c.gated()
 		a, _ := c.pairOf(c.mortal(), nil)
 		mine := c.watch(c.A)
-		buf, h := c.mem(c.B, 8, open())
+		buf, h := c.mem(c.B, 8, remoteAccess())
 		shut.Store(0)
 		d := c.write(a, 8, vipl.VirtualAddress(buf), h, false)
 		if e := c.alarmed(mine, vipl.CodeRDMATransport, c.A, a, vipl.ResourceVI, vipl.StatusOpRDMAWrite); e.Descriptor != d {
@@ -236,7 +236,7 @@ var lossyWrites = []rule{
 		c.reopen(func(side int, l transport.Link) transport.Link { return &holeLink{Link: l} })
 		a, b := c.pair()
 		theirs := c.watch(c.B)
-		buf, h := c.mem(c.B, 1<<20, open())
+		buf, h := c.mem(c.B, 1<<20, remoteAccess())
 		n := 3 * c.dataMax(ethertype.RDMASize)
 		c.write(a, n, vipl.VirtualAddress(buf), h, false)
 		c.drained(c.A)

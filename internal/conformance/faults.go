@@ -179,7 +179,7 @@ func (c *Case) atMostOnce() {
 func (c *Case) writesInOrder() {
 	c.Helper()
 	a, b := c.pair()
-	buf, h := c.mem(c.B, 4000, open())
+	buf, h := c.mem(c.B, 4000, remoteAccess())
 	for i := range 15 {
 		began := c.A.Now()
 		r := c.post(b, 8)

@@ -64,7 +64,7 @@ var levelRules = []rule{
 	}},
 	{"VipSendDone", "RDMAWrite_CompletedMeansWritten", "10 V", reception, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 30_020, open())
+		buf, h := c.mem(c.B, 30_020, remoteAccess())
 		s := c.write(a, 30_000, vipl.VirtualAddress(buf)+7, h, false)
 		c.sent(a, s, vipl.StatusOpRDMAWrite)
 		c.written(buf, 30_000)

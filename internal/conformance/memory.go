@@ -200,13 +200,13 @@ func (c *Case) queried(h vipl.MemHandle, want vipl.MemInfo) {
 // page-aligned and writable.
 func (c *Case) allocates(size int) {
 	c.Helper()
-	buf, h, err := c.A.AllocMem(size, open())
+	buf, h, err := c.A.AllocMem(size, remoteAccess())
 	c.is(err, nil)
 	if len(buf) != size || !filled(buf, 0) || vipl.VirtualAddress(buf)%uint64(os.Getpagesize()) != 0 {
 		c.Errorf("%d bytes at %#x", len(buf), vipl.VirtualAddress(buf))
 	}
 	fill(buf, 1)
-	c.queried(h, vipl.MemInfo{MemAttributes: *open(), Addr: vipl.VirtualAddress(buf), Len: size})
+	c.queried(h, vipl.MemInfo{MemAttributes: *remoteAccess(), Addr: vipl.VirtualAddress(buf), Len: size})
 	c.is(c.A.DeregisterMem(h), nil)
 }
 

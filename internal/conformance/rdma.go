@@ -13,7 +13,7 @@ func writeRules() []rule {
 		rs = append(rs, rule{"VipPostSend", "RDMAWrite_Size" + size.name + "_InPlace", "9 M", allLevels, func(c *Case) {
 			n := size.of(c.dataMax(ethertype.RDMASize))
 			a, b := c.pair()
-			buf, h := c.mem(c.B, n+20, open())
+			buf, h := c.mem(c.B, n+20, remoteAccess())
 			keep := c.post(b, 8)
 			s := c.write(a, n, vipl.VirtualAddress(buf)+7, h, false)
 			c.sent(a, s, vipl.StatusOpRDMAWrite)
@@ -27,7 +27,7 @@ func writeRules() []rule {
 		rs = append(rs, rule{"VipPostSend", "RDMAWriteImmediate_Size" + size.name + "_SpendsReceive", "9 M", allLevels, func(c *Case) {
 			n := size.of(c.dataMax(ethertype.RDMASize))
 			a, b := c.pair()
-			buf, h := c.mem(c.B, n+20, open())
+			buf, h := c.mem(c.B, n+20, remoteAccess())
 			r := c.post(b, 0)
 			s := c.write(a, n, vipl.VirtualAddress(buf)+7, h, true)
 			c.got(b, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusImmediate)
@@ -53,7 +53,7 @@ func (c *Case) written(buf []byte, n int) {
 var rdmaRules = []rule{
 	{"VipPostSend", "RDMAWrite_FirstByteOfRegion", "11 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 1, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 		if !same(buf[:1], 1) || !filled(buf[1:], guardFill) {
@@ -62,7 +62,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWrite_LastByteOfRegion", "11 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 1, vipl.VirtualAddress(buf)+63, h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 		if !same(buf[63:], 1) || !filled(buf[:63], guardFill) {
@@ -71,7 +71,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWrite_WholeRegion", "11 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 6000, open())
+		buf, h := c.mem(c.B, 6000, remoteAccess())
 		c.sent(a, c.write(a, 6000, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 		if !same(buf, 6000) {
@@ -80,27 +80,27 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWrite_NoReceiveSpent", "9 M", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.post(b, 8)
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.pending(receives(b))
 	}},
 	{"VipPostSend", "RDMAWrite_NeedsNoReceive", "9 M", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 	}},
 	{"VipPostSend", "RDMAWriteImmediate_NoReceive_Unreliable_Dropped", "9 M", unreliable, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, true), vipl.StatusOpRDMAWrite|vipl.StatusImmediate)
 		c.alive(a, b)
 		c.works(a, b)
 	}},
 	{"VipPostSend", "RDMAWriteImmediate_NoReceive_Breaks", "10 V", reliable, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		s := c.write(a, 8, vipl.VirtualAddress(buf), h, true)
 		c.sent(a, s, vipl.StatusOpRDMAWrite|c.blamed())
 		c.ended(vipl.ErrRecvQueue, a, b)
@@ -110,7 +110,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWriteImmediate_ReceivesMemoryUntouched", "9 M", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		r := c.post(b, 64)
 		c.write(a, 8, vipl.VirtualAddress(buf), h, true)
 		c.got(b, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusImmediate)
@@ -120,7 +120,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWrite_Gathered", "5 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 3000, open())
+		buf, h := c.mem(c.B, 3000, remoteAccess())
 		s := c.buffer(a, 1000)
 		fill(s.Segs[0].Data, 2)
 		for range 2 {
@@ -138,7 +138,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWrites_InOrder", "10 M", reliable, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 5000, open())
+		buf, h := c.mem(c.B, 5000, remoteAccess())
 		r := c.post(b, 8)
 		for i := range 12 { // over each other
 			s := c.buffer(a, 5000-i*100)
@@ -154,7 +154,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWriteBeforeMessage_InPlaceFirst", "doc", reliable, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 100_000, open())
+		buf, h := c.mem(c.B, 100_000, remoteAccess())
 		r := c.post(b, 8)
 		c.write(a, 99_000, vipl.VirtualAddress(buf)+7, h, false)
 		c.send(a, 8, 1)
@@ -172,7 +172,7 @@ var rdmaRules = []rule{
 		attr := c.attr()
 		attr.EnableRDMAWrite = false
 		a, b := c.pairOf(attr, nil)
-		buf, h := c.mem(c.B, 64, open())
+		buf, h := c.mem(c.B, 64, remoteAccess())
 		c.sent(a, c.write(a, 8, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.alive(a, b)
 		if !same(buf[:8], 8) {
@@ -181,7 +181,7 @@ var rdmaRules = []rule{
 	}},
 	{"VipPostSend", "RDMAWrite_PeersBytesCounted", "doc", allLevels, func(c *Case) {
 		a, b := c.pair()
-		buf, h := c.mem(c.B, 5000, open())
+		buf, h := c.mem(c.B, 5000, remoteAccess())
 		c.sent(a, c.write(a, 4000, vipl.VirtualAddress(buf), h, false), vipl.StatusOpRDMAWrite)
 		c.await("the bytes", func() bool { return b.Snapshot().RDMABytes == 4000 })
 	}},
@@ -201,20 +201,20 @@ type forbidden struct {
 }
 
 var forbiddenWrites = []forbidden{
-	{name: "BeforeRegion", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a - 1, h }},
-	{name: "BehindRegion", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a + room, h }},
-	{name: "OneByteBeyondRegion", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a + room - 7, h }},
-	{name: "LastFrameBeyondRegion", mem: open(), size: room + 1},
-	{name: "MuchLongerThanRegion", mem: open(), size: 30 * room},
-	{name: "AddressWraps", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return ^uint64(0) - 3, h }},
-	{name: "AddressZero", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return 0, h }},
+	{name: "BeforeRegion", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a - 1, h }},
+	{name: "BehindRegion", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a + room, h }},
+	{name: "OneByteBeyondRegion", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a + room - 7, h }},
+	{name: "LastFrameBeyondRegion", mem: remoteAccess(), size: room + 1},
+	{name: "MuchLongerThanRegion", mem: remoteAccess(), size: 30 * room},
+	{name: "AddressWraps", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return ^uint64(0) - 3, h }},
+	{name: "AddressZero", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return 0, h }},
 	{name: "RegionForbids", size: 8},
-	{name: "VIForbids", mem: open(), noVI: true, size: 8},
-	{name: "OtherPtag", mem: open(), tag: true, size: 8},
-	{name: "ZeroHandle", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a, 0 }},
-	{name: "OldGeneration", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a, h - 1<<20 }},
-	{name: "UnknownSlot", mem: open(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a, h | 0xFFFFF }},
-	{name: "DeregisteredRegion", mem: open(), gone: true, size: 8},
+	{name: "VIForbids", mem: remoteAccess(), noVI: true, size: 8},
+	{name: "OtherPtag", mem: remoteAccess(), tag: true, size: 8},
+	{name: "ZeroHandle", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a, 0 }},
+	{name: "OldGeneration", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a, h - 1<<20 }},
+	{name: "UnknownSlot", mem: remoteAccess(), size: 8, at: func(a uint64, h vipl.MemHandle) (uint64, vipl.MemHandle) { return a, h | 0xFFFFF }},
+	{name: "DeregisteredRegion", mem: remoteAccess(), gone: true, size: 8},
 }
 
 func forbiddenRules() (rs []rule) {

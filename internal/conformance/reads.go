@@ -18,7 +18,7 @@ func (c *Case) read(v *vipl.VI, size int, addr uint64, h vipl.MemHandle) *vipl.D
 // source returns memory of B that peers may read, filled by fill.
 func (c *Case) source(size, seed int) ([]byte, uint64, vipl.MemHandle) {
 	c.Helper()
-	buf, h := c.mem(c.B, max(size, 1), open())
+	buf, h := c.mem(c.B, max(size, 1), remoteAccess())
 	fill(buf, seed)
 	c.B.QueryMem(h) // takes the NIC's lock, because the race detector cannot see that the peer's request arrives later
 	return buf, vipl.VirtualAddress(buf), h
@@ -54,7 +54,7 @@ func readRules() []rule {
 			attr := c.attr()
 			attr.EnableRDMARead = !f.noVI
 			a, b := c.pairOf(nil, attr)
-			mem := *open()
+			mem := *remoteAccess()
 			if mem.EnableRDMARead = f.mem != nil; f.tag {
 				mem.Ptag = c.ptag(c.B)
 			}
@@ -179,7 +179,7 @@ var rdmaReadRules = []rule{
 	{"VipPostSend", "RDMAReadBothWays_Read", "9 M", reliable, func(c *Case) {
 		a, b := c.pair()
 		_, addr, h := c.source(20_000, 1)
-		mine, k := c.mem(c.A, 30_000, open())
+		mine, k := c.mem(c.A, 30_000, remoteAccess())
 		fill(mine, 2)
 		x, y := c.read(a, 20_000, addr, h), c.read(b, 30_000, vipl.VirtualAddress(mine), k)
 		c.hasRead(a, x, 20_000, 1)
@@ -198,7 +198,7 @@ var rdmaReadRules = []rule{
 	}},
 	{"VipPostSend", "WriteThenRead_SeesWhatWasWritten", "9 M", reliable, func(c *Case) {
 		a, _ := c.pair()
-		buf, h := c.mem(c.B, 6000, open())
+		buf, h := c.mem(c.B, 6000, remoteAccess())
 		w := c.write(a, 6000, vipl.VirtualAddress(buf), h, false)
 		d := c.read(a, 6000, vipl.VirtualAddress(buf), h)
 		c.sent(a, w, vipl.StatusOpRDMAWrite)
@@ -267,7 +267,7 @@ var rdmaReadRules = []rule{
 	}},
 	{"VipCQDone", "RDMARead_NamesSendQueue", "9 V", reliable, func(c *Case) {
 		_, b, q := c.bound(4)
-		buf, h := c.mem(c.A, 64, open())
+		buf, h := c.mem(c.A, 64, remoteAccess())
 		c.read(b, 64, vipl.VirtualAddress(buf), h)
 		c.entry(c.B, q, b, false)
 		c.noEntry(q)

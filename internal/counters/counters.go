@@ -162,19 +162,19 @@ func nonZero(v reflect.Value, list *[]string) {
 // Add adds the numbers in t to those in s: integers and floats of the size of a word, in nested
 // structs and arrays too. A field with the tag add:"max" keeps the greater number instead. Other
 // fields of s are unchanged.
-func Add[S any](s, t *S) { add(reflect.ValueOf(s).Elem(), reflect.ValueOf(t).Elem(), "") }
+func Add[S any](s, t *S) { addFields(reflect.ValueOf(s).Elem(), reflect.ValueOf(t).Elem(), "") }
 
-func add(s, t reflect.Value, how string) {
+func addFields(s, t reflect.Value, how string) {
 	switch s.Kind() {
 	case reflect.Struct:
 		for i := range s.NumField() {
 			if sf := s.Type().Field(i); sf.IsExported() || sf.Anonymous {
-				add(s.Field(i), t.Field(i), sf.Tag.Get("add"))
+				addFields(s.Field(i), t.Field(i), sf.Tag.Get("add"))
 			}
 		}
 	case reflect.Array:
 		for i := range s.Len() {
-			add(s.Index(i), t.Index(i), how)
+			addFields(s.Index(i), t.Index(i), how)
 		}
 	case reflect.Uint64:
 		s.SetUint(join(s.Uint(), t.Uint(), how))

@@ -48,10 +48,10 @@ type Proc struct {
 // to this process's environment if cmd.Env is nil. The lab then owns cmd; Close kills it if it
 // still runs.
 func (l *Lab) Start(rank int, cmd *exec.Cmd) (*Proc, error) {
-	return l.start(rank, cmd, l.job)
+	return l.startProc(rank, cmd, l.job)
 }
 
-func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
+func (l *Lab) startProc(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	ns, err := l.handle(rank)
 	if err != nil {
 		return nil, err

@@ -124,7 +124,7 @@ type job struct {
 func (j *job) run(ctx context.Context) error {
 	var stopped error // why the ranks were ended
 	for rank := range j.lab.cfg.N {
-		if stopped = j.start(rank); stopped != nil {
+		if stopped = j.startRank(rank); stopped != nil {
 			break
 		}
 	}
@@ -177,8 +177,8 @@ func newGrace(running bool) <-chan time.Time {
 	return time.After(grace)
 }
 
-// start starts one rank and the goroutines for its output.
-func (j *job) start(rank int) error {
+// startRank starts one rank and the goroutines for its output.
+func (j *job) startRank(rank int) error {
 	cmd := &exec.Cmd{Path: j.path, Args: j.argv, Env: append(os.Environ(), j.opts.Env...)}
 	if j.opts.RankEnv != nil {
 		cmd.Env = append(cmd.Env, j.opts.RankEnv(rank)...)
@@ -206,7 +206,7 @@ func (j *job) start(rank int) error {
 			go s.copy()
 		}
 	}
-	p, err := j.lab.start(rank, cmd, j.name)
+	p, err := j.lab.startProc(rank, cmd, j.name)
 	if err != nil {
 		return err
 	}

@@ -264,7 +264,7 @@ func (h *head) note(from *remote, first int, all ...*ending) {
 		}
 		h.failure.Code = max(h.failure.Code, e.Code, 1)
 		if h.cfg.Continue {
-			h.failure.add(lab.Failure{Rank: e.Rank, Host: h.hostOf(from, e.Rank), State: e.State})
+			h.failure.addFailure(lab.Failure{Rank: e.Rank, Host: h.hostOf(from, e.Rank), State: e.State})
 		}
 	}
 }
@@ -402,8 +402,8 @@ func (n *named) by(rank int) Named {
 	return n.last[rank]
 }
 
-// add adds the host to an error text.
-func (n Named) add(text string) string {
+// withHost adds the host to an error text.
+func (n Named) withHost(text string) string {
 	if n.Host == "" {
 		return text
 	}

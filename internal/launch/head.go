@@ -92,12 +92,12 @@ func (e *ExitError) Error() string {
 	if e.Rank < 0 {
 		return withSilent(fmt.Sprintf("run: host %s failed first: %s; worst exit code %d", e.Host, e.State, e.Code), e.Silent)
 	}
-	return withSilent(e.Named.add(fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)), e.Silent)
+	return withSilent(e.Named.withHost(fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)), e.Silent)
 }
 
-// add records how a rank failed. A rank can have two entries: that it aborted the job, and its exit
+// addFailure records how a rank failed. A rank can have two entries: that it aborted the job, and its exit
 // code.
-func (e *ExitError) add(f lab.Failure) {
+func (e *ExitError) addFailure(f lab.Failure) {
 	for i := range e.Failed {
 		if had := &e.Failed[i]; had.Rank == f.Rank {
 			had.State += ", and " + f.State

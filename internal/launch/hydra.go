@@ -191,7 +191,7 @@ type HydraError struct {
 }
 
 // Error describes the failure.
-func (e *HydraError) Error() string { return withSilent(e.Named.add("run: "+e.State), e.Silent) }
+func (e *HydraError) Error() string { return withSilent(e.Named.withHost("run: "+e.State), e.Silent) }
 
 // hydraArgs returns the arguments of mpiexec.
 func (c *Config) hydraArgs() []string {

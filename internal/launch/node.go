@@ -176,7 +176,7 @@ func (n *node) begin(work *start) {
 	}
 	for place, number := range work.Ranks {
 		if err == nil {
-			code, err = 126, n.start(place, number)
+			code, err = 126, n.startRank(place, number)
 		}
 		if err != nil {
 			n.out.send(&message{Exit: &ending{Rank: number, Code: code, State: "it could not be started: " + err.Error()}})
@@ -184,8 +184,8 @@ func (n *node) begin(work *start) {
 	}
 }
 
-// start starts one rank. place is its index on this node.
-func (n *node) start(place, number int) error {
+// startRank starts one rank. place is its index on this node.
+func (n *node) startRank(place, number int) error {
 	here, there, err := socketPair()
 	if err != nil {
 		return err

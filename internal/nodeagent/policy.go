@@ -35,7 +35,7 @@ func ParsePolicy(text string) (p Policy, err error) {
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		for _, entry := range strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
-			if err := p.add(entry); err != nil {
+			if err := p.addEntry(entry); err != nil {
 				return Policy{}, fmt.Errorf("node agent: policy entry %q: %w: want user:NAME, group:NAME, with a name or a number, or all", entry, err)
 			}
 		}
@@ -67,7 +67,7 @@ func ReadPolicy(path string) (Policy, error) {
 	return ParsePolicy(string(text))
 }
 
-func (p *Policy) add(entry string) error {
+func (p *Policy) addEntry(entry string) error {
 	kind, name, _ := strings.Cut(entry, ":")
 	switch {
 	case entry == "all":

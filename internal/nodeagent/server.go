@@ -152,14 +152,14 @@ func (s *Server) Serve(ctx context.Context) error {
 			}
 			continue
 		}
-		s.start(conn)
+		s.serveInBackground(conn)
 	}
 }
 
 const acceptPause = 100 * time.Millisecond
 
-// start serves a connection on a new goroutine.
-func (s *Server) start(conn *net.UnixConn) {
+// serveInBackground serves a connection on a new goroutine.
+func (s *Server) serveInBackground(conn *net.UnixConn) {
 	cred, err := passfd.PeerOf(conn)
 	if err != nil || !s.limits.enter(cred.Uid) {
 		passfd.Refuse(conn)

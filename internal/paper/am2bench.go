@@ -125,7 +125,7 @@ func (net *amNet) openNode(i int) (*endpoint.Node, error) {
 	})
 }
 
-func (net *amNet) open(i, endpoints int) (*amHost, error) {
+func (net *amNet) openHost(i, endpoints int) (*amHost, error) {
 	node, err := net.openNode(i)
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (net *amNet) host(i, endpoints int, to amTarget, client func(h *amHost, i i
 	if i == 0 && net.serve != nil {
 		return net.serve()
 	}
-	h, err := net.open(i, endpoints)
+	h, err := net.openHost(i, endpoints)
 	if err != nil {
 		return err
 	}

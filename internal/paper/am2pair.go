@@ -89,7 +89,7 @@ func measureSilence(ctx context.Context, cfg amConfig) (d time.Duration, err err
 		return 0, err
 	}
 	net.serve = func() error {
-		s, err := net.open(0, 1)
+		s, err := net.openHost(0, 1)
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func applyNow(ctx context.Context, cfg amConfig, t *topology.Topology, rate oper
 // host is the part of one host: it opens an endpoint, runs the application when all hosts are
 // ready, and serves requests until all hosts have finished.
 func (run *nowRun) host(i int, app application) error {
-	h, err := run.open(i, 1)
+	h, err := run.openHost(i, 1)
 	if err != nil {
 		return err
 	}

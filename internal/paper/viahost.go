@@ -85,7 +85,7 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 			h := &viaHost{w: w, node: n, rank: len(hosts), wait: w.Waiter(), vis: make([][]*viaVI, procs)}
 			n.procs[h.rank] = h
 			hosts = append(hosts, h)
-			if err := h.open(vis, func(to int) (bool, myrinet.Route) { return to/perNode != i, route(i, to/perNode) }); err != nil {
+			if err := h.createVIs(vis, func(to int) (bool, myrinet.Route) { return to/perNode != i, route(i, to/perNode) }); err != nil {
 				return nil, err
 			}
 		}
@@ -106,8 +106,8 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 	return hosts, err
 }
 
-// open opens a number of VIs to each rank to which path has a route.
-func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
+// createVIs creates a number of VIs to each rank to which path has a route.
+func (h *viaHost) createVIs(vis int, path func(to int) (bool, myrinet.Route)) error {
 	for to := range h.vis {
 		is, route := path(to)
 		if !is {

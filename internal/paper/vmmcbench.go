@@ -71,7 +71,7 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 		}
 		w.Go(fmt.Sprint("process ", i), func() {
 			s := &vmmcSide{ctx: ctx, w: w, model: m, side: i, buf: pages(size), src: pages(size)}
-			errs[i] = s.open(host, short)
+			errs[i] = s.exportAndImport(host, short)
 			if errs[i] == nil {
 				errs[i] = body(s)
 			}
@@ -95,8 +95,8 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 // pages.
 func pages(size int) []byte { return make([]byte, size, max(size, 1<<16)) }
 
-// open makes each side export its buffer and import the other side's buffer.
-func (s *vmmcSide) open(host *lanai.Card, short int) (err error) {
+// exportAndImport makes each side export its buffer and import the other side's buffer.
+func (s *vmmcSide) exportAndImport(host *lanai.Card, short int) (err error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if s.p, err = vmmc.Open(context.Background(), &vmmc.Config{Card: host, Process: uint32(s.side), Short: short, Logger: quiet}); err != nil {
 		return err

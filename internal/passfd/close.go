@@ -52,7 +52,7 @@ func limit() int {
 // sockets.
 func Close(uid uint32, fds ...int) {
 	if len(fds) > 0 {
-		closing.add(uid, len(fds), job{fds: fds})
+		closing.queueJob(uid, len(fds), job{fds: fds})
 	}
 }
 
@@ -62,7 +62,7 @@ func Close(uid uint32, fds ...int) {
 // of a user counts a connection until done is called.
 func CloseConn(uid uint32, conn *net.UnixConn, done func()) {
 	HangUp(conn)
-	closing.add(uid, 1, job{conn: conn, done: done})
+	closing.queueJob(uid, 1, job{conn: conn, done: done})
 }
 
 // Refuse closes a connection beyond a limit. It takes at most two milliseconds.
@@ -146,7 +146,7 @@ func CloseListener(l *net.UnixListener) error {
 	return err
 }
 
-func (c *closer) add(uid uint32, n int, j job) {
+func (c *closer) queueJob(uid uint32, n int, j job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.users[uid]

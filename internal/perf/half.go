@@ -119,9 +119,9 @@ func unexpected(m message) error {
 	return fmt.Errorf("%w: unexpected %q (do both halves have the same version?)", errControl, m.Op)
 }
 
-// open opens a connection for c on this half, and returns an error if either
+// openConn opens a connection for c on this half, and returns an error if either
 // half could not. Both halves run it at the same time.
-func (h *Half) open(ctx context.Context, c Case) (Conn, error) {
+func (h *Half) openConn(ctx context.Context, c Case) (Conn, error) {
 	h.failed = nil
 	conn, err := h.openStack(ctx, c)
 	if sendErr := h.ctl.sendResult(err, Counters{}); sendErr != nil {
@@ -201,7 +201,7 @@ func (h *Half) Serve(ctx context.Context) error {
 func (h *Half) serveOpen(ctx context.Context, c Case) (Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	return h.open(ctx, c)
+	return h.openConn(ctx, c)
 }
 
 func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {

@@ -64,7 +64,7 @@ func openLibtirpc(ctx context.Context, h *Half, c Case) (Conn, error) {
 	}
 	r := new(cConn)
 	if h.server {
-		err := r.start(h.Libtirpc, "server", h.IP.String())
+		err := r.startProgram(h.Libtirpc, "server", h.IP.String())
 		if err == nil {
 			err = r.announce(ctx, h)
 		}
@@ -76,7 +76,7 @@ func openLibtirpc(ctx context.Context, h *Half, c Case) (Conn, error) {
 	}
 	ip, port, err := net.SplitHostPort(address)
 	if err == nil {
-		err = r.start(h.Libtirpc, "client", ip, port, strconv.Itoa(c.Size))
+		err = r.startProgram(h.Libtirpc, "client", ip, port, strconv.Itoa(c.Size))
 	}
 	return r.opened(err)
 }
@@ -88,8 +88,8 @@ func (r *cConn) opened(err error) (Conn, error) {
 	return r, nil
 }
 
-// start starts the program.
-func (r *cConn) start(program string, args ...string) (err error) {
+// startProgram starts the program.
+func (r *cConn) startProgram(program string, args ...string) (err error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = &r.said
 	if r.in, err = cmd.StdinPipe(); err != nil {

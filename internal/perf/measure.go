@@ -165,7 +165,7 @@ func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
 	if err := c.ctl.send(message{Op: opOpen, Case: &m.Case}); err != nil {
 		return err
 	}
-	conn, err := c.open(ctx, m.Case)
+	conn, err := c.openConn(ctx, m.Case)
 	if err != nil {
 		return c.fail(m, err)
 	}

@@ -105,9 +105,9 @@ type Station struct {
 	Card  []string // see Half.Card
 }
 
-// open opens the NIC of the control channel, and registers it with Watch. done unregisters and
+// openNIC opens the NIC of the control channel, and registers it with Watch. done unregisters and
 // closes it.
-func (s *Station) open(ctx context.Context) (nic *vipl.NIC, done func(), err error) {
+func (s *Station) openNIC(ctx context.Context) (nic *vipl.NIC, done func(), err error) {
 	if nic, err = vipl.Open(ctx, &s.NIC); err != nil {
 		return nil, nil, err
 	}
@@ -132,7 +132,7 @@ func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 // Listen waits for one client after another and serves each, until ctx is
 // done. announce is called once with the address and the name that Dial takes.
 func Listen(ctx context.Context, at Station, announce func(ethertype.Addr, string)) error {
-	nic, done, err := at.open(ctx)
+	nic, done, err := at.openNIC(ctx)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	nic, done, err := at.open(ctx)
+	nic, done, err := at.openNIC(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -221,7 +221,7 @@ func (p *parser) body(def *definition, word string) {
 		p.enumBody(def)
 	case "struct":
 		def.kind = defStruct
-		p.open(def)
+		p.openBrace(def)
 		for !p.is("}") {
 			p.attempt(func() { p.member(def) })
 			p.checkEnd(def)
@@ -237,7 +237,7 @@ func (p *parser) body(def *definition, word string) {
 	def.whole = true
 }
 
-func (p *parser) open(def *definition) {
+func (p *parser) openBrace(def *definition) {
 	if p.depth >= maxNesting {
 		p.fail(p.tok.at, "more than %d declarations within each other", maxNesting)
 	}
@@ -272,7 +272,7 @@ func (def *definition) nameNested() {
 }
 
 func (p *parser) enumBody(def *definition) {
-	p.open(def)
+	p.openBrace(def)
 	var before *constantDef
 	for {
 		c := &constantDef{at: p.tok.at, doc: p.tok.doc, enum: def, after: before}
@@ -421,7 +421,7 @@ func (p *parser) unionBody(def *definition) {
 		p.fail(at, "the discriminant of a union cannot be void")
 	}
 	p.expect(")", "after the discriminant")
-	p.open(def)
+	p.openBrace(def)
 	for !p.is("}") {
 		p.attempt(func() { p.arm(def) })
 		p.checkEnd(def)

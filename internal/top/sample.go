@@ -94,14 +94,14 @@ func (s *Sample) Read(name string, labels map[string]string, in io.Reader) error
 	families, err := parser.TextToMetricFamilies(in)
 	for _, family := range slices.Sorted(maps.Keys(families)) {
 		for _, m := range families[family].GetMetric() {
-			s.add(family, m, name, labels)
+			s.addMetric(family, m, name, labels)
 		}
 	}
 	return err
 }
 
-// add adds one metric, if it is displayed.
-func (s *Sample) add(family string, m *dto.Metric, name string, labels map[string]string) {
+// addMetric adds one metric, if it is displayed.
+func (s *Sample) addMetric(family string, m *dto.Metric, name string, labels map[string]string) {
 	toNIC, toVI := ofNIC[family], ofVI[family]
 	if toNIC == nil && toVI == nil && family != "bobnet_nic_info" && family != "bobnet_vi_info" {
 		return

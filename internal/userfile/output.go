@@ -36,7 +36,7 @@ func Keep(f *os.File) *File { return &File{f: f} }
 // Create opens a file for writing, which it creates or truncates, or a device, or a pipe. It does
 // not block: it fails if no process reads the pipe. The caller closes the file.
 func Create(name string) (*File, error) {
-	f, err := open(name, os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := openNonblocking(name, os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func GiveUp() {
 
 // Write writes data to the file called name, as Create opens it. A new file gets mode perm.
 func Write(name string, data []byte, perm fs.FileMode) error {
-	f, err := open(name, os.O_CREATE|os.O_TRUNC, perm)
+	f, err := openNonblocking(name, os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func Write(name string, data []byte, perm fs.FileMode) error {
 	return out.Close()
 }
 
-// open opens a file for writing without blocking.
-func open(name string, flags int, perm fs.FileMode) (*os.File, error) {
+// openNonblocking opens a file for writing without blocking.
+func openNonblocking(name string, flags int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|flags, perm)
 	if !errors.Is(err, syscall.ENXIO) {
 		return f, err
@@ -107,10 +107,10 @@ func Check(name string) error {
 	if name == "" {
 		return nil
 	}
-	f, err := open(name, os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := openNonblocking(name, os.O_CREATE|os.O_EXCL, 0o600)
 	created := err == nil
 	if errors.Is(err, fs.ErrExist) {
-		f, err = open(name, 0, 0)
+		f, err = openNonblocking(name, 0, 0)
 	}
 	if err != nil {
 		return err

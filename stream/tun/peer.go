@@ -100,9 +100,9 @@ func station(c *stream.Conn) ethertype.MAC {
 	return addr.Addr.MAC
 }
 
-// add registers p as a neighbour, with those of its claimed addresses that the directory confirms.
+// addNeighbour registers p as a neighbour, with those of its claimed addresses that the directory confirms.
 // known is an address that was just confirmed. It returns an error if no address is confirmed.
-func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
+func (t *Tun) addNeighbour(ctx context.Context, p *peer, known netip.Addr) error {
 	for _, a := range p.claims {
 		if a != known {
 			var at ethertype.Addr

@@ -333,7 +333,7 @@ func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 		c.Close()
 		return nil, err
 	}
-	return p, t.add(ctx, p, a)
+	return p, t.addNeighbour(ctx, p, a)
 }
 
 // accept accepts the streams of neighbours.
@@ -371,7 +371,7 @@ func (t *Tun) answer(c *stream.Conn) {
 	ctx, cancel := context.WithTimeout(t.ctx, searchTime)
 	p, err := t.greet(ctx, c, false)
 	if err == nil {
-		err = t.add(ctx, p, netip.Addr{})
+		err = t.addNeighbour(ctx, p, netip.Addr{})
 	}
 	cancel()
 	if err != nil {

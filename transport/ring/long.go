@@ -103,7 +103,7 @@ func (l *Link) openLong(cfg *Config) (err error) {
 	if s.MTU <= segmentMTU {
 		geo = layout(s.MTU, segmentSlots)
 	}
-	if err := t.rx.open(s, geo, afpacket.WithLong); err != nil {
+	if err := t.rx.openSocket(s, geo, afpacket.WithLong); err != nil {
 		return err
 	}
 	if err := unix.SetsockoptInt(t.rx.fd, unix.SOL_PACKET, unix.PACKET_COPY_THRESH, 1); err != nil {

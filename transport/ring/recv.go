@@ -36,9 +36,9 @@ type receiver struct {
 // empty, or when staleMax slots wait.
 const staleMax = 32
 
-// open creates a receiving socket. The ring and the filter must be in place before bind, because
+// openSocket creates a receiving socket. The ring and the filter must be in place before bind, because
 // frames arrive from then on.
-func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which) (err error) {
+func (r *receiver) openSocket(s *afpacket.Station, geo geometry, which afpacket.Which) (err error) {
 	if r.fd, err = s.Socket(); err != nil {
 		r.fd = -1
 		return s.OpenError("open packet socket", err)

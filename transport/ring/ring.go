@@ -167,7 +167,7 @@ func init() {
 
 // open acquires the resources that release frees.
 func (l *Link) open(cfg *Config) error {
-	if err := l.tx.open(l.station, cfg.QdiscBypass || cfg.XDP == On && cfg.Agent == ""); err != nil {
+	if err := l.tx.openSocket(l.station, cfg.QdiscBypass || cfg.XDP == On && cfg.Agent == ""); err != nil {
 		return err
 	}
 	if err := l.openXDP(cfg); err != nil {
@@ -175,7 +175,7 @@ func (l *Link) open(cfg *Config) error {
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	if err := l.rx.open(l.station, geo, afpacket.AllFrames); err != nil {
+	if err := l.rx.openSocket(l.station, geo, afpacket.AllFrames); err != nil {
 		return err
 	}
 	if err := l.rx.bindMain(l.station); err != nil {

@@ -24,8 +24,8 @@ type sender struct {
 // maxVecs is the maximum number of parts in one system call. The parts of one frame always fit.
 const maxVecs = 4 * (1 + transport.MaxBody)
 
-// open makes the sending socket.
-func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
+// openSocket opens the sending socket.
+func (t *sender) openSocket(s *afpacket.Station, bypass bool) (err error) {
 	if t.fd, err = sendingSocket(s, bypass); err == nil && s.Device != "" {
 		t.address(s.Device, uint16(s.EtherType))
 	}

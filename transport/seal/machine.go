@@ -203,11 +203,11 @@ func (m *machine) pending(p *peer, now int64) bool {
 // tickAt makes tick run at the given time, or earlier.
 func (m *machine) tickAt(at int64) { m.next = min(m.next, at) }
 
-// open decrypts a sealed frame into room, which is long enough, and returns the frame. room may be
+// unseal decrypts a sealed frame into room, which is long enough, and returns the frame. room may be
 // the frame itself from inPlace on if it belongs to a session: it is then decrypted in place, and
-// has undefined contents if it is not genuine. open returns nil if the frame was part of a
+// has undefined contents if it is not genuine. unseal returns nil if the frame was part of a
 // handshake, or was dropped and counted.
-func (m *machine) open(room, frame []byte, now int64) []byte {
+func (m *machine) unseal(room, frame []byte, now int64) []byte {
 	kind, ok := framing.IsSealed(frame)
 	switch {
 	case !ok:

@@ -94,7 +94,7 @@ func (s *station) hear(frames [][]byte, now int64) [][]byte {
 			frame = bytes.Clone(f)
 			room = frame[inPlace(kind):]
 		}
-		if got := s.open(room, frame, now); got != nil {
+		if got := s.unseal(room, frame, now); got != nil {
 			s.got = append(s.got, got)
 		}
 		if !bytes.Equal(f, before) {

@@ -200,7 +200,7 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	lost, nbytes, added := 0, 0, 0
 	for i, frame := range views {
 		last := i == len(views)-1
-		opened, size := l.open(i, frame, last, now)
+		opened, size := l.openFrame(i, frame, last, now)
 		if opened == nil {
 			lost++
 			nbytes += size
@@ -228,9 +228,9 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	return n
 }
 
-// open opens the frame at i; last reports whether it is the last one. It returns the frame to pass
+// openFrame decrypts the frame at i; last reports whether it is the last one. It returns the frame to pass
 // on, or nil, and the number of bytes of the frame.
-func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, size int) {
+func (l *Link) openFrame(i int, frame []byte, last bool, now int64) (opened []byte, size int) {
 	own := false // a long frame, in the memory of l.long
 	if last {
 		if rest := l.restWithin(); rest > 0 && begins(frame) {
@@ -245,7 +245,7 @@ func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, s
 		l.m.count.Malformed.Add(1)
 		return nil, len(frame)
 	}
-	return l.m.open(room, frame, now), len(frame)
+	return l.m.unseal(room, frame, now), len(frame)
 }
 
 // roomFor returns the buffer for decrypting the frame at i, or nil if the frame is lost or too

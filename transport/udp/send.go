@@ -198,7 +198,7 @@ func (l *Link) gather(frames []transport.Frame) {
 		}
 		n := f.Len()
 		if i == 0 || w.key != key || !t.joins(f, n) {
-			l.start(w, n)
+			l.startMsghdr(w, n)
 			key = w.key
 		}
 		t.put(f, n)
@@ -212,8 +212,8 @@ func (t *sender) joins(f *transport.Frame, n int) bool {
 		t.frames[t.count-1] < segmentsMax && t.vecs-t.first+1+len(f.Body) <= messageVecs
 }
 
-// start starts a message with way w. Its first frame has n bytes.
-func (l *Link) start(w *way, n int) {
+// startMsghdr starts a msghdr with way w. Its first frame has n bytes.
+func (l *Link) startMsghdr(w *way, n int) {
 	t := &l.tx
 	t.name(t.count, w.ip, w.port, l.zone())
 	t.frames[t.count] = 0
@@ -314,7 +314,7 @@ func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno
 func (l *Link) sendOne(f *transport.Frame, w *way) (took int, errno unix.Errno) {
 	t := &l.tx
 	t.reset()
-	l.start(w, f.Len())
+	l.startMsghdr(w, f.Len())
 	t.put(f, f.Len())
 	took, _, errno = t.send(t.socks[w.sock])
 	l.count.TxCalls.Add(1)

@@ -148,7 +148,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer stop()
 	d.spawn(d.accept)
 	served := make(chan error, 1)
-	d.spawn(func() { served <- d.seg.serve(d.ctx, d.replies.add) })
+	d.spawn(func() { served <- d.seg.serve(d.ctx, d.replies.runWhenFree) })
 	return errors.Join(<-served, d.Close())
 }
 

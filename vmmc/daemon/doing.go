@@ -73,7 +73,7 @@ func (w *doing) seek(want *want) {
 
 func (w *doing) ask(p *proof) {
 	d := (*Daemon)(w)
-	d.asks.add(p.c.uid, func() {
+	d.asks.runWhenFree(p.c.uid, func() {
 		var uid uint32
 		known := false
 		d.mu.Lock()
@@ -111,7 +111,7 @@ func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
 func (w *doing) report(c *client, node ethertype.MAC) {
 	d := (*Daemon)(w)
 	dead := c.self
-	d.reports.add(c.uid, func() {
+	d.reports.runWhenFree(c.uid, func() {
 		defer d.table.reported(c)
 		var err error
 		if !d.seg.persist(reportTime, func() bool {

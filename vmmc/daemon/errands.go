@@ -27,8 +27,8 @@ type errandsOf struct {
 	running int
 }
 
-// add runs f when a place is free. It returns false, and does nothing, if too many of k wait.
-func (e *errands[K]) add(k K, f func()) bool {
+// runWhenFree runs f when a place is free. It returns false, and does nothing, if too many of k wait.
+func (e *errands[K]) runWhenFree(k K, f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o := e.of[k]
@@ -45,12 +45,12 @@ func (e *errands[K]) add(k K, f func()) bool {
 	if o.waiting.Push(f); o.waiting.Len() == 1 {
 		e.turns = append(e.turns, k)
 	}
-	e.start()
+	e.startWaiting()
 	return true
 }
 
-// start starts errands while places are free. The caller must hold mu.
-func (e *errands[K]) start() {
+// startWaiting starts errands while places are free. The caller must hold mu.
+func (e *errands[K]) startWaiting() {
 	for i := 0; i < len(e.turns) && e.running < e.places; {
 		k := e.turns[i]
 		o := e.of[k]
@@ -79,5 +79,5 @@ func (e *errands[K]) end(k K, o *errandsOf) {
 	if o.running--; o.running == 0 && o.waiting.Len() == 0 {
 		delete(e.of, k)
 	}
-	e.start()
+	e.startWaiting()
 }

@@ -651,7 +651,7 @@ func TestErrands(t *testing.T) {
 	ran := map[uint32]int{}
 	add := func(uid uint32, n int) {
 		for range n {
-			e.add(uid, func() { ran[uid]++ })
+			e.runWhenFree(uid, func() { ran[uid]++ })
 		}
 	}
 	const wild, honest, third = 1, 2, 3
@@ -685,7 +685,7 @@ func TestErrandsEnd(t *testing.T) {
 	e := errands[uint32]{places: 128, each: 32, most: most, spawn: func(f func()) { begun = append(begun, f) }}
 	ran, want := 0, 0
 	for i := range 5000 {
-		if e.add(uint32(i%7), func() { ran++ }) {
+		if e.runWhenFree(uint32(i%7), func() { ran++ }) {
 			want++
 		}
 	}

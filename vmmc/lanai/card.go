@@ -48,8 +48,8 @@ type Card struct {
 	limits  limits               // of the tenants
 }
 
-// start loads the first program on a card that is plugged in.
-func (h *Card) start(birth uint64) error {
+// startDriver opens the page of the driver, and loads the first program on a card that is plugged in.
+func (h *Card) startDriver(birth uint64) error {
 	h.costs = *h.cfg.Costs
 	h.frames = newFrames(0, h.cfg.Memory)
 	h.procs = map[uint16]*seat{}

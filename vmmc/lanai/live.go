@@ -65,7 +65,7 @@ func Join(cable transport.Link, cfg *Config) (*Card, error) {
 	if !info.Virtual {
 		birth = uint64(time.Now().UnixNano())
 	}
-	if err := h.start(birth); err != nil {
+	if err := h.startDriver(birth); err != nil {
 		return nil, err
 	}
 	h.host.Engine.Start()

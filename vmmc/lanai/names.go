@@ -185,12 +185,12 @@ func (d *hostDirectory) Enter(self provider.Identity) error {
 	if taken {
 		return fmt.Errorf("%w: process %d of node %v", directory.ErrTaken, self.Process, self.Addr.MAC)
 	}
-	d.add(node)
-	d.add(directory.NumberKey(d.scope, self.Process))
+	d.advertise(node)
+	d.advertise(directory.NumberKey(d.scope, self.Process))
 	return nil
 }
 
-func (d *hostDirectory) add(key string) {
+func (d *hostDirectory) advertise(key string) {
 	d.h.host.Engine.Lock()
 	d.h.names.mine[key], d.mine[key] = d.self.Addr, true
 	d.h.host.Engine.Unlock()
@@ -199,7 +199,7 @@ func (d *hostDirectory) add(key string) {
 // Export advertises a word.
 func (d *hostDirectory) Export(_ uint32, word string) error {
 	if word != "" {
-		d.add(directory.WordKey(d.scope, word))
+		d.advertise(directory.WordKey(d.scope, word))
 	}
 	return nil
 }

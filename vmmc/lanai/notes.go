@@ -90,7 +90,7 @@ func (k *conn) sendWaiting() {
 		x.Busy++
 		k.busy++
 		k.p.h.host.Engine.Lock()
-		k.p.add(part{s: s, short: true, notify: true})
+		k.p.queueRequest(part{s: s, short: true, notify: true})
 		k.p.push()
 		k.p.h.drive()
 		k.p.h.host.Engine.Unlock()

@@ -54,7 +54,7 @@ func (k *conn) granted(r *asking.Reader) {
 		k.say(body(sayReleased, x.Slot))
 		return
 	}
-	if !x.open() {
+	if !x.reserveProxyPages() {
 		k.say(body(sayReleased, x.Slot))
 		a.Err = fmt.Errorf("%w: an import of %d bytes needs %d consecutive proxy pages, %d of %d are in use: release other imports", provider.ErrNoRoom,
 			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), outgoingPages)
@@ -67,9 +67,9 @@ func (k *conn) granted(r *asking.Reader) {
 	k.p.up.Answered(a)
 }
 
-// open reserves proxy pages that lead to the memory. Their number suffices for any offset in the
+// reserveProxyPages reserves proxy pages that lead to the memory. Their number suffices for any offset in the
 // first page, because a redirection may change the offset.
-func (x *region) open() bool {
+func (x *region) reserveProxyPages() bool {
 	n := pagesOf(pageSize-1, x.Size)
 	h := x.k.p.h
 	h.host.Engine.Lock()

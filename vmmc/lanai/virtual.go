@@ -24,7 +24,7 @@ func NewVirtual(w myrinet.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg 
 	h.clock = &clock{Clock: v.NewClock(card, with.MAC), h: h}
 	h.clock.service = h.clock.onService
 	h.host.Sit(card, h.clock)
-	return h, h.start(uint64(v.World.Now()))
+	return h, h.startDriver(uint64(v.World.Now()))
 }
 
 // clock is the link of the engine of a card in virtual time: its processes wait on it.

@@ -92,7 +92,7 @@ func (p *process) cut(s *send, w *provider.Write, notify bool) {
 	at := w.Offset
 	switch {
 	case w.Size == 0:
-		p.add(part{s: s, short: true, at: at})
+		p.queueRequest(part{s: s, short: true, at: at})
 	case w.Copy:
 		b := w.Gather(s.mem[:])
 		p.short(s, at, b)
@@ -139,8 +139,8 @@ func (p *process) copied(s *send, at uint64, w *provider.Write) {
 	p.long(s, at, s.copy(at, w), stageData) // each part is copied again when it has a slot
 }
 
-// add queues a request for a slot.
-func (p *process) add(x part) {
+// queueRequest queues a request for a slot.
+func (p *process) queueRequest(x part) {
 	x.s.left++
 	x.turn = x.s.x.turn
 	p.backlog.Push(x)
@@ -153,7 +153,7 @@ func (p *process) short(s *send, at uint64, b []byte) {
 		if n > shortData {
 			n = shortData - int((s.x.base()+at+shortData)%wordSize)
 		}
-		p.add(part{s: s, short: true, at: at, data: b[:n:n]})
+		p.queueRequest(part{s: s, short: true, at: at, data: b[:n:n]})
 		at, b = at+uint64(n), b[n:]
 	}
 }
@@ -169,7 +169,7 @@ func (p *process) long(s *send, at uint64, b []byte, most int) {
 		if n > most {
 			n = most - int((s.x.base()+at+uint64(most))%wordSize)
 		}
-		p.add(part{s: s, at: at, data: b[:n:n]})
+		p.queueRequest(part{s: s, at: at, data: b[:n:n]})
 		at, b = at+uint64(n), b[n:]
 	}
 }

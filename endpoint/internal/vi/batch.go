@@ -80,8 +80,8 @@ type batchBuffer struct {
 	many [piecesMost]vipl.Segment
 }
 
-// open reports whether batches may be sent.
-func (b *batching) open() bool { return len(b.out) > 0 }
+// enabled reports whether batches may be sent.
+func (b *batching) enabled() bool { return len(b.out) > 0 }
 
 // ask requests windows from the server, once.
 func (ch *channel) ask() {
@@ -130,7 +130,7 @@ func (ch *channel) asked() {
 func (ch *channel) opened(list []byte) {
 	b := &ch.batching
 	count := len(list) / wire.WindowSize
-	if ch.side != wire.Asking || !b.told || b.open() || len(list)%wire.WindowSize != 0 || count < 2 || count > b.most+1 {
+	if ch.side != wire.Asking || !b.told || b.enabled() || len(list)%wire.WindowSize != 0 || count < 2 || count > b.most+1 {
 		ch.way.up.Stray()
 		return
 	}
@@ -159,7 +159,7 @@ func (ch *channel) opened(list []byte) {
 func (ch *channel) mayBatch() bool {
 	b := &ch.batching
 	// The server may have answered a batch before the provider learns that it arrived.
-	return !b.open() || b.credit > 0 && !b.out[b.next].busy
+	return !b.enabled() || b.credit > 0 && !b.out[b.next].busy
 }
 
 // batch sends the first count of the waiting messages.
@@ -179,7 +179,7 @@ func (ch *channel) batch(count int) {
 		}
 	}
 	ch.compose(x)
-	ch.start(&x.sendBuffer)
+	ch.postSend(&x.sendBuffer)
 }
 
 // adjoins reports whether the message in send buffer i is sent in one piece with the message in

@@ -73,7 +73,7 @@ func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*chann
 		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
 	ch.batching.most = Batches(s)
 	ch.landing.places, ch.landing.place = landPlaces(s)
-	if err := ch.open(s); err != nil {
+	if err := ch.createVI(s); err != nil {
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrResource), "%v", err)
 	}
@@ -88,7 +88,8 @@ func orClosed(err, code error) error {
 	return code
 }
 
-func (ch *channel) open(s wire.Shape) (err error) {
+// createVI creates the VI with its memory, receives and sends.
+func (ch *channel) createVI(s wire.Shape) (err error) {
 	w := ch.way
 	if ch.ptag, err = w.NIC.CreatePtag(); err != nil {
 		return err

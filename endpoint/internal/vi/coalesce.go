@@ -63,13 +63,13 @@ type load struct {
 	last    int  // send buffer of the last of those
 }
 
-// add adds the message in send buffer i, and reports whether it fits.
-func (ch *channel) add(l *load, i int) bool {
+// addMessage adds the message in send buffer i, and reports whether it fits.
+func (ch *channel) addMessage(l *load, i int) bool {
 	n := wire.Rounded(ch.sends[i].n)
 	switch {
 	case l.count == provider.CoalesceMost:
 		return false
-	case ch.batching.open():
+	case ch.batching.enabled():
 		return ch.addToBatch(l, i, n)
 	case l.copied+n > ch.room:
 		return false
@@ -121,7 +121,7 @@ func (ch *channel) Post(i, n, together int) {
 	x := &ch.sends[i]
 	x.n, x.busy = n, true
 	g := &ch.corking
-	if !g.stuck && len(g.waiting) > 0 && !ch.add(&g.load, i) {
+	if !g.stuck && len(g.waiting) > 0 && !ch.addMessage(&g.load, i) {
 		ch.flush()
 	}
 	if len(g.waiting) == 0 && !ch.corks(i, together) {
@@ -150,7 +150,7 @@ func (ch *channel) Post(i, n, together int) {
 func (ch *channel) corks(i, together int) bool {
 	g := &ch.corking
 	most := ch.room
-	if ch.batching.open() {
+	if ch.batching.enabled() {
 		most = BatchSize
 	}
 	if g.load = (load{}); together < 2 {
@@ -160,7 +160,7 @@ func (ch *channel) corks(i, together int) bool {
 		ch.ask()
 		return false
 	}
-	return ch.add(&g.load, i)
+	return ch.addMessage(&g.load, i)
 }
 
 // flushLater puts the channel on the list of those that the provider flushes.
@@ -199,7 +199,7 @@ func (ch *channel) resume() {
 	g := &ch.corking
 	for g.stuck {
 		g.load = load{}
-		for g.load.count < len(g.waiting) && ch.add(&g.load, g.waiting[g.load.count]) {
+		for g.load.count < len(g.waiting) && ch.addMessage(&g.load, g.waiting[g.load.count]) {
 		}
 		if g.load.count == len(g.waiting) && ch.mayBatch() {
 			g.stuck = false
@@ -277,11 +277,11 @@ func (ch *channel) launch(x *sendBuffer) {
 		return
 	}
 	x.segs[0].Data = x.mem[:x.n]
-	ch.start(x)
+	ch.postSend(x)
 }
 
-// start posts a send whose segments have been set.
-func (ch *channel) start(x *sendBuffer) {
+// postSend posts a send whose segments have been set.
+func (ch *channel) postSend(x *sendBuffer) {
 	ch.corking.flying++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
@@ -344,7 +344,7 @@ func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 func (ch *channel) arrived(x *receiveBuffer, length int) {
 	x.refs = 1
 	var last wire.LastTags
-	b, waits := x.mem[:length], ch.batching.open()
+	b, waits := x.mem[:length], ch.batching.enabled()
 	for n := 1; n <= provider.CoalesceMost && len(b) > 0; n++ {
 		m, rest, ok := wire.SplitNext(b, ch.full)
 		if !ok {

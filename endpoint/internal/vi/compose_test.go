@@ -31,7 +31,7 @@ func TestCompose(t *testing.T) {
 			if i > 0 && rapid.IntRange(0, 9).Draw(rt, "skip") == 0 {
 				continue // its slot is not free
 			}
-			if !ch.add(&l, i) {
+			if !ch.addMessage(&l, i) {
 				break
 			}
 			x.members = append(x.members, i)
@@ -91,7 +91,7 @@ func TestComposeStream(t *testing.T) {
 		b := &ch.sends[(i+5)%slots]
 		b.mem = mem[(i+5)%slots*s.Full():][:s.Full()]
 		h := wire.Header{Kind: wire.KindMedium}
-		if b.n = h.Put(b.mem) + 4096; ch.add(&l, (i+5)%slots) {
+		if b.n = h.Put(b.mem) + 4096; ch.addMessage(&l, (i+5)%slots) {
 			x.members = append(x.members, (i+5)%slots)
 		}
 	}

@@ -192,7 +192,7 @@ func (ch *channel) tookLanding(place uint32, length int) {
 	x.refs = 1
 	p.Body, p.Home, p.Landed = body, x, true
 	ch.landing.handled(slot)
-	if ch.batching.open() {
+	if ch.batching.enabled() {
 		ch.heard(slot)
 	}
 	ch.up.Received(p)

@@ -173,8 +173,8 @@ func dot(a, b []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// add adds f times b to a.
-func add(a, b []float64, f float64) {
+// addScaled adds f times b to a.
+func addScaled(a, b []float64, f float64) {
 	b = b[:len(a)]
 	for i := range a {
 		a[i] += f * b[i]

@@ -79,8 +79,8 @@ func (c Config) solve(rows spmd.Span, o others, t *report.Timer, ready func() er
 		m.times(q, whole)
 		t.Enter(vectors)
 		alpha := rr / sum(dot(p, q))
-		add(x, p, alpha)
-		add(r, q, -alpha)
+		addScaled(x, p, alpha)
+		addScaled(r, q, -alpha)
 		next := sum(dot(r, r))
 		if err != nil {
 			return res, err

@@ -63,7 +63,7 @@ func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) 
 			f()
 		}
 	}()
-	if err := c.start(ctx); err != nil {
+	if err := c.joinJob(ctx); err != nil {
 		return err
 	}
 	return c.work(ctx, run)
@@ -83,8 +83,8 @@ func (c *Command) work(ctx context.Context, run func(ctx context.Context) error)
 	return err
 }
 
-// start makes this process a rank.
-func (c *Command) start(ctx context.Context) (err error) {
+// joinJob makes this process a rank.
+func (c *Command) joinJob(ctx context.Context) (err error) {
 	c.collector = metrics.NewCollector(nil)
 	if c.mplite {
 		if c.Comm, err = mplite.Init(ctx, nil); err != nil {

@@ -38,9 +38,9 @@ func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.
 	whichever := ports == transport.PortRange{}
 	var b int
 	var err error
-	c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.add(index, typ, b, !whichever) })
+	c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.claimBlock(index, typ, b, !whichever) })
 	if whichever && b == driver.Blocks {
-		c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.add(index, typ, b, true) })
+		c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.claimBlock(index, typ, b, true) })
 	}
 	if err != nil {
 		c.Release()
@@ -49,9 +49,9 @@ func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.
 	return c, nil
 }
 
-// add claims block b. With force, root claims it even if an unprivileged user holds its abstract
+// claimBlock claims block b. With force, root claims it even if an unprivileged user holds its abstract
 // name.
-func (c *Claim) add(index int, typ ethernet.EtherType, b int, force bool) error {
+func (c *Claim) claimBlock(index int, typ ethernet.EtherType, b int, force bool) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 func Claimed(index int, typ ethernet.EtherType, b int) bool {
 	var c Claim
 	defer c.Release()
-	return errors.Is(c.add(index, typ, b, true), unix.EADDRINUSE)
+	return errors.Is(c.claimBlock(index, typ, b, true), unix.EADDRINUSE)
 }
 
 // Release releases the ports. It may be called again. Other processes may have connected to the

@@ -39,8 +39,8 @@ func (s *start) meet(round, steps int) {
 	}
 }
 
-// open lets the other goroutine pass the barrier, in this and all later rounds.
-func (s *start) open() { s.arrived.Add(1 << 32) }
+// release lets the other goroutine pass the barrier, in this and all later rounds.
+func (s *start) release() { s.arrived.Add(1 << 32) }
 
 // wakeAnytime wakes a goroutine that is entering Wait: Wait returns, wherever it was.
 func (s *suite) wakeAnytime() {
@@ -80,7 +80,7 @@ func (s *suite) wakeAtEnd() {
 			woken <- struct{}{}
 		}
 	}()
-	defer line.open() // if a round fails
+	defer line.release() // if a round fails
 	for round := range rounds {
 		s.send(f)
 		for !s.B.Ready() {

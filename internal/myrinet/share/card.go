@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg *Config) (*Card, error) {
 		return nil, err
 	}
 	c.info = c.link.Info()
-	if err = c.seats.open(at); err == nil {
+	if err = c.seats.prepareDirectory(at); err == nil {
 		c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, cfg.AnyUser, c.seats.directory)
 	}
 	if err == nil {

@@ -46,9 +46,9 @@ type seats struct {
 	mu        sync.Mutex // held while a wish is answered
 }
 
-// open creates the directory, and removes the socket of the card's own block that an earlier card
+// prepareDirectory creates the directory, and removes the socket of the card's own block that an earlier card
 // may have left.
-func (s *seats) open(at iface.Interface) (err error) {
+func (s *seats) prepareDirectory(at iface.Interface) (err error) {
 	if s.directory, err = runsocket.Directory("ports/" + control(at)); err == nil && s.directory != "" {
 		_, _, err = s.owner(driver.Block(cardPort))
 	}

@@ -89,7 +89,7 @@ func (m *mesh) ask(ctx context.Context) error {
 			return err
 		}
 		for kind := range m.Kinds {
-			vi, err := m.open(rank, kind)
+			vi, err := m.createVI(rank, kind)
 			if err != nil {
 				return err
 			}
@@ -117,8 +117,8 @@ func (m *mesh) find(ctx context.Context, rank int) (at ethertype.Addr, err error
 	}
 }
 
-// open makes a VI.
-func (m *mesh) open(rank, kind int) (*vipl.VI, error) {
+// createVI makes a VI.
+func (m *mesh) createVI(rank, kind int) (*vipl.VI, error) {
 	vi, err := m.Make(rank, kind)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (m *mesh) acceptRequest(r *vipl.Request) error {
 		_ = r.Reject(fmt.Sprintf("this is not the station of rank %d", from))
 		return nil
 	}
-	vi, err := m.open(int(from), int(kind))
+	vi, err := m.createVI(int(from), int(kind))
 	if err != nil {
 		refusal.Because(r, err)
 		return err

@@ -56,7 +56,7 @@ func (l *Layer) storeShort(ctx context.Context, proc int, off uint64, src []byte
 		}
 		c.began, c.turn = l.NIC.Now(), l.turn
 	}
-	c.add(off, src)
+	c.addRecord(off, src)
 	if !c.listed {
 		c.listed = true
 		l.corked = append(l.corked, proc)
@@ -70,12 +70,12 @@ func (l *Layer) storeAlone(ctx context.Context, proc int, off uint64, src []byte
 	if err != nil {
 		return err
 	}
-	l.corks[proc].add(off, src)
+	l.corks[proc].addRecord(off, src)
 	return l.release(via, b)
 }
 
-// add adds a record.
-func (c *cork) add(off uint64, src []byte) {
+// addRecord adds a record.
+func (c *cork) addRecord(off uint64, src []byte) {
 	binary.LittleEndian.PutUint64(c.mem[c.used:], off|uint64(len(src))<<recordBits)
 	c.used += recordHead + copy(c.mem[c.used+recordHead:], src)
 }

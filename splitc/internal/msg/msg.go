@@ -106,8 +106,8 @@ func channelFor(n int) int {
 	return Medium
 }
 
-// start sends a request that has a reply.
-func (l *Layer) start(c *Channel, b []byte, kind byte, dst []byte, n int, data []byte) error {
+// sendRequest sends a request that has a reply.
+func (l *Layer) sendRequest(c *Channel, b []byte, kind byte, dst []byte, n int, data []byte) error {
 	id := c.Pending.begin(kind, dst)
 	b[0] = kind
 	binary.LittleEndian.PutUint16(b[2:], id)
@@ -130,7 +130,7 @@ func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error
 		}
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
 		binary.LittleEndian.PutUint32(b[prefix:], uint32(n))
-		if err := l.start(c, b, Get, dst[:n], prefix+4, nil); err != nil {
+		if err := l.sendRequest(c, b, Get, dst[:n], prefix+4, nil); err != nil {
 			return err
 		}
 		dst, off = dst[n:], off+uint64(n)
@@ -147,7 +147,7 @@ func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error
 			return err
 		}
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
-		if err := l.start(c, b, Put, nil, prefix, src[:n]); err != nil {
+		if err := l.sendRequest(c, b, Put, nil, prefix, src[:n]); err != nil {
 			return err
 		}
 		src, off = src[n:], off+uint64(n)
@@ -185,7 +185,7 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 		return err
 	}
 	binary.LittleEndian.PutUint32(b[HeaderSize:], fn)
-	return l.start(c, b, Call, result, HeaderSize+4, args)
+	return l.sendRequest(c, b, Call, result, HeaderSize+4, args)
 }
 
 // Control sends a control message. All use the medium channel, so that they stay in order.

@@ -51,7 +51,7 @@ func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
 		return err
 	}
 	l.build(s, &h, data)
-	return l.start(s, 1)
+	return l.postOperation(s, 1)
 }
 
 // build builds a message in a slot with a copy of its data, and returns its length. The caller must
@@ -88,7 +88,7 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	l.Count.Outstanding++
 	l.Did.Requests++
 	l.build(s, &header{kind: kindCall, a: number, b: uint64(fn)}, args)
-	if err := l.start(s, 1); err != nil {
+	if err := l.postOperation(s, 1); err != nil {
 		l.calls.end(number)
 		l.Count.Outstanding--
 		return err
@@ -110,7 +110,7 @@ func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 	}
 	l.Did.Requests++
 	n := l.build(s, &header{kind: kindControl}, msg)
-	return l.start(s, l.append(s, n, data))
+	return l.postOperation(s, l.append(s, n, data))
 }
 
 // tellCredits returns credits to a rank if many are due. It does not if so many results wait for a

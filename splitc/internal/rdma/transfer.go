@@ -36,7 +36,7 @@ func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error
 	l.Did.Reads++
 	l.Count.Outstanding++
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(off), Context: s}
-	if err := l.start(s, 1); err != nil {
+	if err := l.postOperation(s, 1); err != nil {
 		l.Count.Outstanding--
 		return err
 	}
@@ -102,11 +102,11 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce, AckNow: s.source}
 	if what == opStore {
 		s.desc.HasImmediate, s.desc.Immediate = true, uint32(len(src))
-		return l.start(s, 1)
+		return l.postOperation(s, 1)
 	}
 	l.Count.Outstanding++
 	p.puts++
-	if err := l.start(s, 1); err != nil {
+	if err := l.postOperation(s, 1); err != nil {
 		l.Count.Outstanding--
 		p.puts--
 		return err
@@ -201,8 +201,8 @@ func (l *Layer) post(s *slot, segs int) {
 	}
 }
 
-// start is post for an operation of the program. It returns the failure.
-func (l *Layer) start(s *slot, segs int) error {
+// postOperation posts the work requests of an operation of the program. It returns the failure.
+func (l *Layer) postOperation(s *slot, segs int) error {
 	p := s.p
 	if l.post(s, segs); p.Gone != nil {
 		return l.Lost(&p.End)

@@ -84,7 +84,7 @@ func (c *channel) post(buffer int, later bool) {
 func (c *channel) first(class, n int, now int64) {
 	buffer := c.next(class)
 	s := &c.send[buffer]
-	s.number, s.size = c.w.add(class, now), uint16(headSize+n)
+	s.number, s.size = c.w.assignNumber(class, now), uint16(headSize+n)
 	c.post(buffer, class == reply && c.l.GoesOn())
 }
 

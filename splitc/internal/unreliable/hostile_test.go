@@ -45,7 +45,7 @@ func TestHostile(t *testing.T) {
 				if w.full(class) {
 					return 0
 				}
-				number = w.add(class, 0)
+				number = w.assignNumber(class, 0)
 			}
 			words := []uint32{number, w.in[request], w.in[reply]}
 			if f.RNG.IntN(30) == 0 {

@@ -79,8 +79,8 @@ func (w *window) full(class int) bool {
 	return s.next-s.first >= w.size
 }
 
-// add sends a message of a class, and returns its number. The window must not be full.
-func (w *window) add(class int, now int64) uint32 {
+// assignNumber assigns the next number of a class to a message that is sent now. The window must not be full.
+func (w *window) assignNumber(class int, now int64) uint32 {
 	s := &w.out[class]
 	n := s.next
 	s.next++

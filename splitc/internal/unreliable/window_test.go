@@ -78,7 +78,7 @@ func (p *pair) step(now int64) error {
 		for class := range classes {
 			if p.sent[i][class] < messages && !w.full(class) && p.rng.IntN(2) == 0 {
 				p.sent[i][class]++
-				p.put(i, class, w.add(class, now), now)
+				p.put(i, class, w.assignNumber(class, now), now)
 			}
 			for n, ok := w.overdue(class, w.out[class].first, now); ok; n, ok = w.overdue(class, n+1, now) {
 				p.put(i, class, n, now)
@@ -146,7 +146,7 @@ func TestGap(t *testing.T) {
 	const frame, sentAt, heardAt = 16, 5e6, 7e6
 	a, b := newWindow(64), newWindow(64)
 	for i := range 4 * frame {
-		n := a.add(request, sentAt)
+		n := a.assignNumber(request, sentAt)
 		if i/frame == 1 {
 			continue
 		}
@@ -196,7 +196,7 @@ func TestGap(t *testing.T) {
 func TestSilence(t *testing.T) {
 	a := newWindow(64)
 	for range 64 {
-		a.add(request, 0)
+		a.assignNumber(request, 0)
 	}
 	count := 0
 	for n, ok := a.overdue(request, firstNumber, timeout); ok; n, ok = a.overdue(request, n+1, timeout) {

@@ -108,7 +108,7 @@ func (p *Provider) newConn(at ethertype.Addr, asked bool) (*conn, error) {
 			r.segs[0] = vipl.Segment{Data: r.mem, Handle: k.mem}
 		}
 		if err = p.reserve(p.cfg.Sends + receives); err == nil {
-			if err = k.open(); err != nil {
+			if err = k.createVI(); err != nil {
 				_ = p.reserve(-p.cfg.Sends - receives)
 			}
 		}
@@ -120,8 +120,8 @@ func (p *Provider) newConn(at ethertype.Addr, asked bool) (*conn, error) {
 	return k, nil
 }
 
-// open creates the VI and posts its receives.
-func (k *conn) open() (err error) {
+// createVI creates the VI and posts its receives.
+func (k *conn) createVI() (err error) {
 	k.vi, err = k.p.nic.CreateVI(&vipl.Attributes{Ptag: k.tag, EnableRDMAWrite: true, QueueDepth: max(k.p.cfg.Sends, receives),
 		PeerTimeout: k.p.cfg.PeerTimeout}, k.p.cq.CQ, k.p.cq.CQ)
 	if err != nil {
@@ -230,7 +230,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 	}
 	k.theirs, k.posted = nil, 0
 	k.talk, k.mayTalk, k.mayNote, k.oweTalk, k.oweNote = nil, maxTalk, maxNotes, 0, 0
-	if err := k.open(); err != nil {
+	if err := k.createVI(); err != nil {
 		r.Reject(err.Error())
 		k.fail(err)
 		return
