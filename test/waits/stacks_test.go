@@ -41,7 +41,8 @@ var stacks = []struct {
 	open func(s *segment, nic *vipl.NIC, rank int) (node, error)
 }{
 	{"vipl", openVIPL},
-	{"mplite", openMPLite},
+	{"mplite", openMPLite(mplite.Ahead)},
+	{"mplite on use", openMPLite(mplite.OnUse)},
 	{"am2", openAM},
 	{"vmmc", openVMMC},
 	{"stream", openStream},
@@ -135,9 +136,14 @@ type mpliteNode struct {
 	out, in []byte
 }
 
-func openMPLite(s *segment, nic *vipl.NIC, rank int) (node, error) {
-	comm, err := mplite.Init(background, &mplite.Config{Config: job.Config{Job: "waits", Rank: rank, Size: s.nodes, NIC: nic, Logger: quiet}})
-	return &mpliteNode{comm, nic, make([]byte, s.size), make([]byte, s.size)}, err
+func openMPLite(connect mplite.Connect) func(s *segment, nic *vipl.NIC, rank int) (node, error) {
+	return func(s *segment, nic *vipl.NIC, rank int) (node, error) {
+		comm, err := mplite.Init(background, &mplite.Config{
+			Config:  job.Config{Job: "waits", Rank: rank, Size: s.nodes, NIC: nic, Logger: quiet},
+			Connect: connect,
+		})
+		return &mpliteNode{comm, nic, make([]byte, s.size), make([]byte, s.size)}, err
+	}
 }
 
 func (m *mpliteNode) send(to int) error { return m.comm.Send(background, m.out, to, 1) }

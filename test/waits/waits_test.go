@@ -289,7 +289,7 @@ func noneWaits(t *testing.T, opts sim.Options, size int) {
 func TestAnswersAcknowledge(t *testing.T) {
 	need.Simulated(t)
 	for _, size := range []int{1, 257, 1000, 5000} {
-		for _, stack := range stacks[:5] {
+		for _, stack := range stacks[:6] {
 			s := newSegment(sim.Options{MTU: 1500, Long: sim.LongWhole, Delay: linkDelay, Bandwidth: linkSpeed}, 2, size)
 			if err := s.measure(nil, pattern{run: answers, nodes: 2}, stack.open); err != nil {
 				t.Fatalf("%s, %d bytes: %v", stack.name, size, err)
