@@ -1,8 +1,9 @@
 // Package reliability contains the state machines that make a lossy link a reliable connection: one
 // Sender and one Receiver for each side of each connection.
 //
-// Programs need only Level (vipl.Attributes) and Config (vipl.Config.Reliability). The other types
-// are for vipl's progress engine.
+// A program that uses vipl needs two types: Level is the reliability of a connection
+// (vipl.Attributes), and Config sets timeouts and windows (vipl.Config.Reliability). The other types
+// are for a program that sends and receives frames itself and makes its own connections reliable.
 //
 // The state machines are pure. Time is an argument (monotonic nanoseconds), frames are values, and
 // nothing blocks, allocates in steady state, locks or draws random numbers. The simulator runs the

@@ -2,16 +2,9 @@
 // on the segment without the key can see that there is traffic, and between which stations. It can only prevent
 // frames from arriving.
 //
-// # Why a wrapper
-//
-// The seal lies between the protocol and the driver, so that every frame is sealed in the same way: data,
-// acknowledgements, connection requests, frames that end connections, and name queries with their answers. No
-// protocol above knows of it, and none can bypass it. The cost per frame is 36 bytes, or 52 for a frame longer than
-// the MTU, and one pass over the bytes at each end. A station without a key has no wrapper and no cost.
-//
-// Sealing each connection separately, as TLS does, would have left the frames that make and end connections, and the
-// names, to a second mechanism. Sealing each frame under the key itself would have no forward secrecy, and the
-// detection of replays would need state that a restart loses.
+// Every frame is sealed in the same way: data, acknowledgements, connection requests, frames that end connections, and
+// name queries with their answers. The cost per frame is 36 bytes, or 52 for a frame longer than the MTU, and one pass
+// over the bytes at each end. A station without a key has no wrapper and no cost.
 //
 // # Sessions
 //
@@ -91,3 +84,13 @@
 // report the same. These notices are limited to 200 a second. Everything that strangers can make a station store, log
 // or send is bounded.
 package seal
+
+// Notes for maintainers, which go doc does not print.
+//
+// # Why a wrapper
+//
+// The seal lies between the protocol and the driver. No protocol above knows of it, and none can bypass it.
+//
+// Sealing each connection separately, as TLS does, would have left the frames that make and end connections, and the
+// names, to a second mechanism. Sealing each frame under the key itself would have no forward secrecy, and the
+// detection of replays would need state that a restart loses.
