@@ -127,6 +127,18 @@ func (b *base) Close() (err error) {
 	return err
 }
 
+// explain adds the state of a card in this process to the error of opening a connection.
+func (b *base) explain(err error) error {
+	if b.sends == nil {
+		return err
+	}
+	s := b.sends.Snapshot()
+	if s.Served || s.Cable == nil || s.Mapper == nil {
+		return err
+	}
+	return fmt.Errorf("%w (this card: other end of the cable found: %t; maps: %d; routes to stations: %d)", err, s.Cable.Up, s.Mapper.Stats.Maps, s.Stations)
+}
+
 // address returns a text that is unique to it.
 func (b *base) address() string {
 	if b.nic != nil {

@@ -17,14 +17,32 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// sampleTimeout is the time limit of opening a connection, and of the work before and after a
-// sample.
+// sampleTimeout is the time limit of opening a connection over NICs, and of the work before and after
+// a sample.
 const sampleTimeout = 5 * time.Second
 
 // burstTimeout is the additional time limit of a sample for each burst in it. In a burst the halves
 // wait for each other. If more programs run than there are processors, each wait may last until the
 // kernel has run another program, some milliseconds.
 const burstTimeout = 20 * time.Millisecond
+
+// cardTimeout is the time limit of opening a connection over cards. Each attempt has new cards, which first find each
+// other and map: the first map begins after up to a second. If a card gets no processor while the other one maps, the
+// map misses it, and the next one follows half a second later.
+const cardTimeout = 20 * time.Second
+
+// openTimeout returns the time limit of opening a connection.
+func openTimeout(link string) time.Duration {
+	if OnCard(link) {
+		return cardTimeout
+	}
+	return sampleTimeout
+}
+
+// attemptTimeout returns the time limit of opening a connection and taking a sample on it.
+func attemptTimeout(c Case, sample time.Duration) time.Duration {
+	return timeoutOf(c.Test, sample) + openTimeout(c.Link) - sampleTimeout
+}
 
 // timeoutOf returns the time limit of a sample that should take the time sample. The number of
 // messages in the sample comes from shorter runs before it. On a machine with other users, the
@@ -199,7 +217,7 @@ func (h *Half) Serve(ctx context.Context) error {
 }
 
 func (h *Half) serveOpen(ctx context.Context, c Case) (Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout(c.Link))
 	defer cancel()
 	return h.openConn(ctx, c)
 }

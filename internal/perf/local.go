@@ -233,7 +233,9 @@ var errSilent = errors.New("a half hangs (its state is on standard error; please
 func patience(plan Plan) time.Duration {
 	longest := time.Duration(0)
 	for _, test := range plan.Tests {
-		longest = max(longest, timeoutOf(test, plan.Sample))
+		for _, link := range append([]string{""}, plan.Links...) {
+			longest = max(longest, attemptTimeout(Case{Test: test, Link: link}, plan.Sample))
+		}
 	}
 	return 4*longest + time.Minute
 }

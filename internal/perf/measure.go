@@ -160,7 +160,7 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 
 // attempt is one attempt of take. It returns errLost or an error of the control channel.
 func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test, c.plan.Sample))
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout(m.Case, c.plan.Sample))
 	defer cancel()
 	if err := c.ctl.send(message{Op: opOpen, Case: &m.Case}); err != nil {
 		return err

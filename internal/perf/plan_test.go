@@ -95,6 +95,18 @@ func TestPlanOfCards(t *testing.T) {
 	}
 }
 
+// TestTimeoutsOfCards: cards have more time to find each other than connections of NICs have to open, and the parent
+// process waits for both.
+func TestTimeoutsOfCards(t *testing.T) {
+	nic, card := attemptTimeout(Case{Test: Latency, Link: "ring"}, 0), attemptTimeout(Case{Test: Latency, Link: linkCard}, 0)
+	if nic != sampleTimeout || openTimeout("") != sampleTimeout || card <= nic || openTimeout(linkShared) < card-nic {
+		t.Errorf("an attempt takes up to %v over NICs, %v over cards", nic, card)
+	}
+	if got := patience(Plan{Tests: []string{Latency}, Links: []string{"ring", linkShared}}); got < 4*card {
+		t.Errorf("the client half may print nothing for %v, want at least %v", got, 4*card)
+	}
+}
+
 // TestPlanOfActiveMessages: the rate is measured with each number of credits,
 // all else with the first; logp has no bulk messages, and other stacks have no
 // logp.

@@ -108,7 +108,7 @@ func newVMMCConn(ctx context.Context, h *Half, on *base, c Case) (v *vmmcConn, e
 		return nil, err
 	}
 	if err = v.meet(ctx, h); err != nil {
-		return nil, errors.Join(err, v.p.Close())
+		return nil, errors.Join(on.explain(err), v.p.Close())
 	}
 	v.forget = h.watch(Opened{NIC: on.nic, Process: v.p})
 	return v, nil
