@@ -310,9 +310,11 @@ func (s *Sender) expire(now int64) error {
 }
 
 // probeLater postpones the first probe if the newest frame in flight was sent after the timer was set: its acknowledgement
-// is not late yet (RFC 8985, section 7.2). Sending many frames can take longer than a round trip.
+// is not late yet (RFC 8985, section 7.2). Sending many frames can take longer than a round trip. As in the RFC, the probe
+// is due at the latest when the oldest frame has been in flight for a retransmission timeout.
 func (s *Sender) probeLater(now int64) bool {
-	due := s.ring.at(s.full(s.out.tail)).sentAt + s.probeAfter()<<s.rec.doubt
+	newest, oldest := s.ring.at(s.full(s.out.tail)), s.ring.at(s.full(s.out.head))
+	due := min(newest.sentAt+s.probeAfter()<<s.rec.doubt, oldest.sentAt+s.rtt.rto)
 	if s.rec.probes > 0 || now >= due {
 		return false
 	}

@@ -123,6 +123,27 @@ func TestStoryProbeAfterNewest(t *testing.T) {
 		`)
 }
 
+// TestProbeDespiteNewFrames: a sender whose frames are never acknowledged probes after a retransmission timeout, although
+// it keeps sending new frames.
+func TestProbeDespiteNewFrames(t *testing.T) {
+	const every, start, rto = probeMin, 1, 10_000_000
+	var s Sender
+	s.Init(&Config{Window: MaxWindow, InitialWindow: MaxWindow, MinRTO: rto}, 0)
+	for now := int64(start); s.Room(now) > 0; now += every {
+		if err := s.OnTimer(now); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := s.Retransmit(now); ok {
+			if late := now - start; late < rto || late >= rto+every {
+				t.Errorf("the first probe is sent after %d ns, want %d", late, rto)
+			}
+			return
+		}
+		s.Push(now, Sent{}, false)
+	}
+	t.Errorf("no probe after %d frames", s.InFlight())
+}
+
 // When the tail is lost, nothing later can tell: a probe does.
 func TestStoryTailProbe(t *testing.T) {
 	story(t, nil, 0, `
