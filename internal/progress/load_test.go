@@ -2,6 +2,15 @@ package progress
 
 import "testing"
 
+// TestLoadAllocatesNothing: a wait looks how many threads want to run while messages
+// go.
+func TestLoadAllocatesNothing(t *testing.T) {
+	var b loadText
+	if n := testing.AllocsPerRun(100, func() { b.crowded() }); n != 0 {
+		t.Errorf("%v allocations a look", n)
+	}
+}
+
 // TestLoadWithoutLock: a look at the machine, which may take long, is made without the
 // engine's lock.
 func TestLoadWithoutLock(t *testing.T) {

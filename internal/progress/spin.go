@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/bobnet-go/bobnet/internal/processor"
 	"github.com/bobnet-go/bobnet/internal/shift"
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +24,7 @@ import (
 //     soon as it can, and no rank pays for a sleep and a wake-up. Time in
 //     which other threads run does not count for the budget then.
 //     If no more are runnable, the thread shares a processor while another one is
-//     idle, and migrates there; see processor.Migrate.
+//     idle, and migrates there; see migrate.
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
@@ -41,7 +40,7 @@ type spinner struct {
 	stay    int64 // no migration before this time
 	gives   bool  // gives way first (Config.GiveWay)
 	shift   shift.Shift
-	load    processor.Load
+	load    loadText
 	busy    func() bool // replaces load in tests
 }
 
@@ -140,7 +139,7 @@ func (s *spinner) crowded() bool {
 	if s.busy != nil {
 		return s.busy()
 	}
-	return s.load.Crowded()
+	return s.load.crowded()
 }
 
 // spinOnce polls the link for about a microsecond, without the engine's lock, and reports whether
@@ -185,7 +184,7 @@ func (e *Engine) lookAround(share, doubt bool) {
 	e.mu.Unlock()
 	crowded := e.spin.crowded()
 	if share && !crowded {
-		processor.Migrate()
+		migrate()
 	}
 	e.mu.Lock()
 	if doubt || share && e.spin.gives {

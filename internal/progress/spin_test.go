@@ -33,32 +33,3 @@ func TestLongWaitPolls(t *testing.T) {
 		t.Errorf("the budget is %d when nothing has come for a millisecond, want %d", s.current, s.limit/2)
 	}
 }
-
-// TestSqueezed: who has found another thread on its processor twice in succession is
-// to migrate, and not again at once.
-func TestSqueezed(t *testing.T) {
-	const long, short = yieldLong, yieldLong - 1
-	var s spinner
-	s.init(0, false, false)
-	now := int64(stayFor)
-	for i, c := range []struct {
-		after, took int64
-		share       bool
-	}{
-		{0, long, false},
-		{1000, short, false},
-		{1000, long, false}, // not in succession
-		{1000, long, true},
-		{1000, long, false},
-		{1000, long, false}, // it has only just migrated
-		{stayFor, long, true},
-		{stayFor, short, false},
-		{1000, long, false},
-		{1000, long, true},
-	} {
-		now += c.after
-		if share, _ := s.yielded(now, c.took); share != c.share {
-			t.Fatalf("yield %d, of %d ns at %d: migrate is %v, want %v", i, c.took, now, share, c.share)
-		}
-	}
-}

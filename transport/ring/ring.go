@@ -200,7 +200,6 @@ func (l *Link) closeGiven() {
 // release closes the sockets and unmaps the ring. Views that are read afterwards show zeros; they do
 // not fault.
 func (l *Link) release() error {
-	l.tx.crowd.delay.Close()
 	l.tx.express.close() // first, because the kernel takes longest to free its queue
 	for _, fd := range []int{l.rx.fd, l.tx.fd} {
 		if fd >= 0 {

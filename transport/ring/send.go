@@ -18,7 +18,6 @@ type sender struct {
 	vecs [maxVecs]unix.Iovec // parts of frames, in order
 	msgs [transport.MaxBatch]unix.Mmsghdr
 	express
-	crowd crowd
 }
 
 // maxVecs is the maximum number of parts in one system call. The parts of one frame always fit.
@@ -107,9 +106,6 @@ func (l *Link) sent(took, nbytes int, errno unix.Errno) (n int, more bool, err e
 	driver.Add(&l.count.TxCalls, 1)
 	driver.Add(&l.count.TxFrames, took)
 	driver.Add(&l.count.TxBytes, nbytes)
-	if nbytes >= burst {
-		l.tx.crowd.sent()
-	}
 	switch verdict, err := driver.SendVerdict(errno); verdict {
 	case driver.Full:
 		l.count.TxFull.Add(1)

@@ -1,4 +1,4 @@
-package processor
+package progress
 
 import (
 	"bytes"
@@ -17,14 +17,14 @@ var loadavg = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// Load reads the load of the host. It holds a line of /proc/loadavg such as "0.20 0.18 0.12 1/80
-// 11206": 1 of 80 threads is runnable.
-type Load [64]byte
+// loadText holds a line of /proc/loadavg such as "0.20 0.18 0.12 1/80 11206": 1 of 80 threads is
+// runnable.
+type loadText [64]byte
 
-// Crowded reports whether the host has more runnable threads than the process has processors, and
+// crowded reports whether the host has more runnable threads than the process has processors, and
 // true if this is unknown. It runs while messages are in flight, so it takes a few microseconds and
 // does not allocate.
-func (b *Load) Crowded() bool {
+func (b *loadText) crowded() bool {
 	f := loadavg()
 	if f == nil {
 		return true

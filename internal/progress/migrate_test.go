@@ -1,4 +1,4 @@
-package processor
+package progress
 
 import (
 	"runtime"
@@ -7,6 +7,35 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
 )
+
+// TestSqueezed: who has found another thread on its processor twice in succession is
+// to migrate, and not again at once.
+func TestSqueezed(t *testing.T) {
+	const long, short = yieldLong, yieldLong - 1
+	var s spinner
+	s.init(0, false, false)
+	now := int64(stayFor)
+	for i, c := range []struct {
+		after, took int64
+		share       bool
+	}{
+		{0, long, false},
+		{1000, short, false},
+		{1000, long, false}, // not in succession
+		{1000, long, true},
+		{1000, long, false},
+		{1000, long, false}, // it has only just migrated
+		{stayFor, long, true},
+		{stayFor, short, false},
+		{1000, long, false},
+		{1000, long, true},
+	} {
+		now += c.after
+		if share, _ := s.yielded(now, c.took); share != c.share {
+			t.Fatalf("yield %d, of %d ns at %d: migrate is %v, want %v", i, c.took, now, share, c.share)
+		}
+	}
+}
 
 // TestMigrate: the thread is on another processor then, and may run on all those on
 // which it might before.
@@ -26,7 +55,7 @@ func TestMigrate(t *testing.T) {
 		if !ok {
 			t.Fatal("the system does not tell on which processor a thread is")
 		}
-		Migrate()
+		migrate()
 		if there, _ := processor(); there != here {
 			moved = true
 			break
@@ -52,7 +81,7 @@ func TestMigratePinned(t *testing.T) {
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		t.Fatal(err)
 	}
-	Migrate()
+	migrate()
 	if err := unix.SchedGetaffinity(0, &after); err != nil {
 		t.Fatal(err)
 	}

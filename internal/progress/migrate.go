@@ -1,6 +1,4 @@
-// Package processor moves threads between processors, and tells whether a move is worthwhile: how
-// many threads of the host want to run, and how long a thread has waited for its processor.
-package processor
+package progress
 
 import (
 	"fmt"
@@ -13,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Migrate moves the calling thread to another processor.
+// migrate moves the calling thread to another processor.
 //
 // The kernel wakes a thread on the processor that sent its frame, and Go moves goroutines to
 // threads that it wakes. Both ends of a connection can therefore share a processor while another
 // one is idle. Each end yields to the other when it waits, so the kernel's load balancer does not
 // act for 4 to 8 ms, during which a stream has a third of its throughput.
 //
-// Migrate removes the processor from the thread's affinity mask, which moves the thread at once,
+// migrate removes the processor from the thread's affinity mask, which moves the thread at once,
 // and then restores the mask. On a large machine it stays within the processor package, because
 // memory of other packages is slower. It does nothing if the thread may use only one processor, or
 // if the system refuses the calls.
-func Migrate() {
+func migrate() {
 	runtime.LockOSThread() // until the mask is restored
 	defer runtime.UnlockOSThread()
 	var mine unix.CPUSet
