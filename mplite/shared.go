@@ -46,6 +46,7 @@ const (
 	slotCall = 8
 	slotData = 16 // aligned for elements of any type
 	slotSize = (slotData + meetMost + 127) &^ 127
+	noTurn   = 1<<32 - 1 // in slotTurn: the slot is for no call
 	areaSize = areaSlots + meetSlots*slotSize
 )
 
@@ -213,12 +214,22 @@ func (m *meeting) enter(turn int32) {
 
 // post makes this rank's slot of a call visible.
 func (m *meeting) post(turn int32, sig callSig) {
-	m.own[turn%meetSlots] = posted{true, turn, sig}
+	m.sign(turn, sig)
 	m.seen = 0
-	slot := m.b[slotAt(m.rank, turn):][:slotData]
-	binary.LittleEndian.PutUint32(slot[slotElem:], sig.elem)
-	binary.LittleEndian.PutUint64(slot[slotCall:], sig.call)
-	shared.Store(slot, slotTurn, uint32(turn))
+	shared.Store(m.b, slotAt(m.rank, turn)+slotTurn, uint32(turn))
+}
+
+// sign writes this rank's signature of a call to its slot. Other ranks may compare the signature of the slot's
+// earlier call at this moment, so the slot is for no call until post.
+func (m *meeting) sign(turn int32, sig callSig) {
+	o := &m.own[turn%meetSlots]
+	if slot := m.b[slotAt(m.rank, turn):][:slotData]; o.sig != sig {
+		shared.Store(slot, slotTurn, noTurn)
+		shared.Store(slot, slotElem, sig.elem)
+		shared.Store(slot, slotCall, uint32(sig.call))
+		shared.Store(slot, slotCall+4, uint32(sig.call>>32))
+	}
+	*o = posted{true, turn, sig}
 }
 
 // leave ends a call.
@@ -262,7 +273,7 @@ func (m *meeting) compare(turn int32) {
 // compareWith compares a rank's signature of a call with this rank's, unless the slot is in use for another call.
 func (m *meeting) compareWith(rank int, turn int32) {
 	slot := m.b[slotAt(rank, turn):][:slotData]
-	theirs := callSig{binary.LittleEndian.Uint64(slot[slotCall:]), binary.LittleEndian.Uint32(slot[slotElem:])}
+	theirs := callSig{uint64(shared.Load(slot, slotCall)) | uint64(shared.Load(slot, slotCall+4))<<32, shared.Load(slot, slotElem)}
 	if mine := m.own[turn%meetSlots]; mine.sig.differs(theirs) && shared.Load(slot, slotTurn) == uint32(turn) && !m.conflict.found {
 		m.conflict = conflict{found: true, turn: turn, rank: rank, theirs: theirs}
 	}
