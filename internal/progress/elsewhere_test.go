@@ -1,6 +1,9 @@
 package progress
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+)
 
 // TestLookElsewhere: an engine has one look, whose find opens the look's gate.
 func TestLookElsewhere(t *testing.T) {
@@ -22,5 +25,34 @@ func TestLookElsewhere(t *testing.T) {
 	}
 	if !e.LookElsewhere(nil, nil) || e.lookElsewhere(true) || !e.LookElsewhere(&g, look) {
 		t.Error("a look cannot be replaced")
+	}
+}
+
+// TestLookElsewhereEnds: a look may be given and ended while another goroutine polls. The race detector finds
+// unguarded uses.
+func TestLookElsewhereEnds(t *testing.T) {
+	e := &newCounter(&scripted{}, &Config{NoService: true}).e
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Lock()
+		defer e.Unlock()
+		w := e.Begin(t.Context())
+		for range 100 {
+			e.spinOnce(&w)
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+			var g Gate
+			e.mu.Lock()
+			e.LookElsewhere(&g, func(bool) bool { return false })
+			e.LookElsewhere(nil, nil)
+			e.mu.Unlock()
+			runtime.Gosched()
+		}
 	}
 }

@@ -150,13 +150,13 @@ func (e *Engine) spinOnce(w *Waiter) (found bool) {
 	if e.spin.polite {
 		looks, every = politeLook, 1
 	}
+	look := e.elsewhere.look
 	e.mu.Unlock()
 	if over {
 		runtime.Gosched()
 	}
-	elsewhere := e.elsewhere
 	for i := 0; i < looks && !found; i++ {
-		found = e.link.Ready() || elsewhere.look != nil && elsewhere.look(false)
+		found = e.link.Ready() || look != nil && look(false)
 	}
 	var took int64
 	if w.rounds++; !found && w.rounds%every == 0 {
