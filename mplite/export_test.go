@@ -326,6 +326,16 @@ func Share(c *Comm, b []byte) {
 	c.w.cq.LookElsewhere(c.meet.look)
 }
 
+// JoinsInVain has c's rank not come to share memory, and reports whether the next job on its NIC can.
+func JoinsInVain(c *Comm) bool {
+	m := newMeeting(nil, make([]byte, meetingSize(2)), 0, 2)
+	j := sharing{x: &coll{c: c}, m: m}
+	c.w.cq.LookElsewhere(m.look)
+	j.close()
+	defer c.w.cq.LookElsewhere(nil)
+	return c.w.cq.LookElsewhere(m.look)
+}
+
 // MeetingSize is the size in bytes of the memory for that many ranks.
 func MeetingSize(ranks int) int { return meetingSize(ranks) }
 

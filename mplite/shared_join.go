@@ -31,9 +31,6 @@ func (w *world) share(ctx context.Context, c *Comm) error {
 		}
 	}
 	if !j.all {
-		if j.m != nil {
-			w.cq.LookElsewhere(nil)
-		}
 		return nil
 	}
 	c.meet, w.shares = j.m, true
@@ -122,7 +119,11 @@ func (j *sharing) note(err error) {
 	j.x.c.w.cfg.Logger.Debug("collectives exchange messages: no shared memory with the other ranks of this host", "err", err)
 }
 
+// close releases everything but memory that the communicator uses.
 func (j *sharing) close() {
+	if w := j.x.c.w; j.m != nil && !w.shares {
+		w.cq.LookElsewhere(nil) // the NIC may have other users after this job
+	}
 	if j.o != nil {
 		j.o.Close()
 	}

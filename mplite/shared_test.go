@@ -270,6 +270,16 @@ func TestSharedHostile(t *testing.T) {
 	})
 }
 
+// TestSharedInVain: a rank whose Init fails before it shares memory leaves the NIC to others as it was.
+func TestSharedInVain(t *testing.T) {
+	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
+		if !mplite.JoinsInVain(c) {
+			return errors.New("waits of the NIC still poll memory that no rank uses")
+		}
+		return nil
+	}))
+}
+
 // TestSharedOnAHost: ranks on a host agree on memory by themselves. Their waits poll, sleep and are woken.
 func TestSharedOnAHost(t *testing.T) {
 	const size = 3
