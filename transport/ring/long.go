@@ -198,7 +198,7 @@ const manyLong = 4
 // pages decides whether the kernel keeps the next n frames, which go in one system call, in pages instead of one
 // contiguous buffer each. Few frames take less time in contiguous buffers: there is only one buffer to allocate and to
 // copy to. Many frames take less time in pages if the receiver spins on another processor: messages of 512 KiB and 1 MiB
-// take 0.4 to 0.7 times as long. To a blocked receiver they take as long as in contiguous buffers. What follows a burst
+// take 0.3 to 0.7 times as long. To a blocked receiver they take as long as in contiguous buffers. What follows a burst
 // is usually the end of its message.
 func (t *long) pages(n int) bool {
 	paged := n >= manyLong || n > 1 && t.many

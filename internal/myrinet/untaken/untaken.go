@@ -20,7 +20,7 @@ const (
 type Account struct {
 	Most     int // maximum bytes of messages, in addition to Own for each sender that is not a stranger
 	Notes    int // maximum number of notifications, in addition to OwnNotes for each sender
-	OwnNotes int // notifications that each sender may always have; while there is room, twice as many for its station
+	OwnNotes int // notifications that each sender may always have; it may have twice as many while there is room for its station
 
 	bytes, notes int
 	more         int // notifications beside OwnNotes of each sender
