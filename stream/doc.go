@@ -54,7 +54,8 @@
 // allocate. Handlers of package vipl on the same NIC must not call Read or Write.
 //
 // A write is sent at once while fewer than four messages are in flight. Otherwise writes are
-// combined until 60 KiB have accumulated or a message has been acknowledged. No timer delays data.
+// combined until a quarter of the write buffer, at most 60 KiB, has accumulated or a message has been
+// acknowledged. No timer delays data.
 //
 // # Flow control and memory
 //
@@ -86,16 +87,19 @@ package stream
 // The alternative, posted receives, would occupy a whole buffer even for a message of one byte. The number
 // of these buffers would bound the bytes in flight, and long writes would have to be cut to their size.
 //
-// The sender copies up to 128 KiB, or Config.WriteBuffer bytes if that is less, to registered memory, and
-// Write returns. It sends each message before it copies the next one. After each quarter of the buffer it
-// requests an immediate acknowledgement, so that room becomes free before the buffer is full. A longer Write
-// is sent straight from the caller's memory, which is registered during the call. Registering takes two short critical sections of the NIC's lock and no system call, because Go does
+// The sender copies up to 128 KiB, or Config.WriteBuffer bytes if that is less, to registered memory,
+// and Write returns. It sends each message before it copies the next one. After each quarter of the
+// buffer it requests an immediate acknowledgement, so that room becomes free before the buffer is full.
+// A longer Write is sent straight from the caller's memory, which is registered during the call.
+// Registering takes two short critical sections of the NIC's lock and no system call, because Go does
 // not move the memory. Registered memory must not change until it is acknowledged, so Write requests the
 // acknowledgement and waits for it. It copies the last 60 KiB, to keep the path busy meanwhile.
 //
 // A write is sent at once while fewer than four messages are in flight. Otherwise writes are coalesced
-// until 60 KiB have accumulated or a message has been acknowledged, whichever is first. No timer delays
-// data. The program need not call anything for that: while it computes, the NIC's own goroutine sends.
+// until a quarter of the write buffer, at most 60 KiB, has accumulated or a message has been
+// acknowledged, whichever is first. No timer delays data. The program need not call anything for that:
+// while it computes, the NIC's own goroutine sends.
+//
 // # Credit
 //
 // A sender tracks the free space of the peer's ring and the number of receives posted for its

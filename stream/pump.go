@@ -5,19 +5,22 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// While coalesceFrom messages are in flight, small writes are coalesced until coalesceBytes have
-// accumulated or one of these messages has been acknowledged.
+// While coalesceFrom messages are in flight, small writes are coalesced until txSide.coalesceBytes
+// have accumulated or one of these messages has been acknowledged.
 //
 // maxMessage is the longest message. With the headers before its data it fits in one frame where
 // frames are longest, sealed or not, and in 64 KiB of the kernel's memory. The longest record of an
 // IP interface (stream/tun) fits in it. Longer data are split into pieces of wholeMessage bytes,
 // which are whole pages.
 const (
-	coalesceFrom  = 4
-	coalesceBytes = wholeMessage
-	maxMessage    = 65_024
-	wholeMessage  = 60 << 10
+	coalesceFrom = 4
+	maxMessage   = 65_024
+	wholeMessage = 60 << 10
 )
+
+// coalesceBytes returns how many bytes are coalesced: a quarter of the write buffer, so that the
+// buffer is not full before an acknowledgement is requested, and at most a whole message.
+func (x *txSide) coalesceBytes() int { return min(wholeMessage, len(x.buf)/4) }
 
 // pump sends what may be sent now: staged data, then the end of the stream, and credit.
 func (c *Conn) pump() {
@@ -26,7 +29,7 @@ func (c *Conn) pump() {
 	}
 	x := &c.tx
 	for n := x.stage.Unposted(); n > 0; n = x.stage.Unposted() {
-		if x.messages >= coalesceFrom && n < coalesceBytes {
+		if x.messages >= coalesceFrom && n < x.coalesceBytes() {
 			break
 		}
 		from, run := x.stage.Pending()
@@ -72,7 +75,7 @@ func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last boo
 	t.staged, t.data, t.direct = staged, true, staged == 0
 	t.Immediate = uint32(x.Sent(uint32(len(data))))
 	x.stage.Posted(staged)
-	t.AckNow = last || staged > 0 && (x.stage.Ask() || len(data) < coalesceBytes && x.messages == coalesceFrom-1 && !x.rapid)
+	t.AckNow = last || staged > 0 && (x.stage.Ask() || len(data) < x.coalesceBytes() && x.messages == coalesceFrom-1 && !x.rapid)
 	x.messages++
 	if t.direct {
 		x.direct++

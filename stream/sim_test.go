@@ -297,6 +297,33 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
+// TestSmallWriteBuffer: small writes through a small write buffer use most of the bandwidth, because they are not held
+// back until the buffer is full.
+func TestSmallWriteBuffer(t *testing.T) {
+	const size, piece, bandwidth = 3_000_000, 100, 10e9
+	w := &world{World: sim.New(sim.Options{Seed: 1, MTU: 1500, Bandwidth: bandwidth, Delay: 5 * time.Microsecond})}
+	var start, end int64
+	err := w.talk(stream.Config{WriteBuffer: 32 << 10}, func(c *stream.Conn) error {
+		_, err := io.CopyN(io.Discard, c, size)
+		end = w.Now()
+		return errors.Join(err, c.Close())
+	}, func(c *stream.Conn) error {
+		start = w.Now()
+		for range size / piece {
+			if _, err := c.Write(make([]byte, piece)); err != nil {
+				return err
+			}
+		}
+		return c.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := size * 8 / bandwidth * 1e9; float64(end-start) > 1.4*least {
+		t.Errorf("%d bytes take %v, want at most 1.4 times %v", size, time.Duration(end-start), time.Duration(least))
+	}
+}
+
 // TestYield: a Read that waits for the answer to the last Write does not yield, because no
 // goroutine has work, and the yield would wake a thread in vain. A Read that waits for more data
 // yields, because the program may have passed earlier data to other goroutines.
