@@ -70,8 +70,8 @@ that is installed. The benchmark reports medians only. UCX_TLS selects its trans
 
 With --link card am2, vmmc and vrpc run on cards of the emulated Myrinet, whose cable is the
 interface: each half has a card of its own. With card-shared each half uses a card that another
-process serves (bobnet card). Cards poll for a short time and then block, whatever --wait; they
-are listed as spinning.
+process serves (bobnet card). Programs on cards poll for a short time and then block, whatever
+--wait, and are listed as spinning. Only vmmc with --link card spins without a limit.
 
 Am2 selects the kind of message by size. Up to 64 bytes are arguments of a short request, up
 to 4096 bytes the payload of a medium request. Longer messages are bulk requests, which write

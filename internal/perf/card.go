@@ -30,8 +30,9 @@ func OnCard(link string) bool { return link == linkCard || link == linkShared }
 // controlPrograms are the control programs of the stacks that run on cards.
 var controlPrograms = map[string]string{"am2": share.AMII, "vmmc": share.VMMC, "vrpc": share.VMMC}
 
-// impossible reports whether a case is of a card and its stack does not run on cards. A card has
-// one way to wait: it polls for a short time before it blocks. It is listed as spinning. Calls by
+// impossible reports whether a case is of a card and its stack does not run on cards. A program
+// on a card polls for a short time before it blocks, except that vmmc.Process.Spin never blocks on a
+// card of this process. So a card is listed with one way to wait, as spinning. Calls by
 // the kernel's transports have no link.
 func (c Case) impossible() bool {
 	return OnCard(c.Link) && (controlPrograms[c.Stack] == "" || c.Wait != Spin)
