@@ -31,6 +31,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/mdlayher/ethernet"
@@ -52,6 +53,11 @@ const MaxBody = 256
 type Frame struct {
 	Head []byte
 	Body [][]byte
+
+	// Mark, if not nil, points to a word that is not 0 as long as the bytes of Body keep their place and
+	// value, unless the receiver has acknowledged the frame. A link between processes may then pass on where
+	// these bytes are, and the value of the word, in place of a copy.
+	Mark *atomic.Uint64
 }
 
 // Len returns the frame's length on the wire, without padding.

@@ -40,6 +40,7 @@ var All = []conformance.Link{
 	{Name: UDP6, Setup: udp6Ends},
 	{Name: "myrinet", Setup: overCables},
 	{Name: "shm", Setup: overVeth(1500, [2]int{0, 0}, openShm)},
+	{Name: "lent", Setup: overVeth(1500, [2]int{0, 0}, openLent)},
 	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost)},
 }
 
@@ -66,6 +67,9 @@ func openPacket() (transport.Link, error) {
 func openCard() (transport.Link, error) { return plain.Open(context.Background(), nil) }
 
 func openShm() (transport.Link, error) { return shm.Open(nil) }
+
+// openLent opens links of shared memory that lend every long frame.
+func openLent() (transport.Link, error) { return shm.Open(&shm.Config{Lend: true}) }
 
 // openHost opens an interface twice. Frames between the two links go through shared memory.
 func openHost() (transport.Link, error) {

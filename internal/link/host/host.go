@@ -53,6 +53,7 @@ type Link struct {
 	mac     ethertype.MAC
 	virtual bool
 	turn    bool // Recv polls near first
+	lent    bool // the path within the host holds the rest of the last view
 	cut     bool // the last frame of outer's last Recv was dropped
 	latest  way  // of the latest frames received
 	refused refused
@@ -74,6 +75,7 @@ var (
 	_ optional.Nearby    = (*Link)(nil)
 
 	_ optional.MemoryReader = (*Link)(nil)
+	_ optional.Lender       = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer. The caller must not use
@@ -195,6 +197,9 @@ func (l *Link) Lives(port uint16) bool { return l.near.Lives(port) }
 func (l *Link) ReadMemory(port uint16, dst []byte, from, mark uint64) (uint64, error) {
 	return l.near.ReadMemory(port, dst, from, mark)
 }
+
+// Copied implements optional.Lender.
+func (l *Link) Copied(from, to uint16, n int, ns int64) { l.near.Copied(from, to, n, ns) }
 
 // ShareTrouble implements optional.Sharer.
 func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }

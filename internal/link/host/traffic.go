@@ -76,14 +76,15 @@ func (l *Link) Nearby() bool { return l.latest == near }
 
 // Recv implements transport.Link. It polls the two paths first alternately.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
+	l.lent = false
 	if !l.near.Ready() {
 		return l.recvOuter(views)
 	}
 	views = views[:min(len(views), transport.MaxBatch)]
 	l.latest = near
 	if l.turn = !l.turn; l.turn {
-		if n, err = l.near.Recv(views); err != nil {
-			return 0, err
+		if n, err = l.recvNear(views); err != nil || l.lent {
+			return n, err
 		}
 	}
 	k, err := l.recvOuter(views[n:])
@@ -91,8 +92,15 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		return n, err
 	}
 	l.latest = near
-	k, err = l.near.Recv(views[n:])
+	k, err = l.recvNear(views[n:])
 	return n + k, err
+}
+
+// recvNear is Recv of the path within the host.
+func (l *Link) recvNear(views [][]byte) (n int, err error) {
+	n, err = l.near.Recv(views)
+	l.lent = n > 0 && l.near.Rest() > 0
+	return n, err
 }
 
 // recvOuter is Recv of outer without forged frames.
@@ -135,20 +143,42 @@ func (l *Link) forged(frame []byte) bool {
 // offSrc is the offset of the source address in a frame.
 const offSrc = 6
 
-// Rest implements transport.LongLink. Only frames to other hosts are long; those to stations of
-// this host may have up to LocalMTU bytes.
-func (l *Link) Rest() int {
-	long := wrap.Long(&l.base).Link()
-	if long == nil || l.cut {
-		return 0
+// StartLong implements transport.LongLink for both paths. Only frames to other hosts are longer than the
+// MTU; those to stations of this host may have up to LocalMTU bytes.
+func (l *Link) StartLong() bool {
+	l.near.StartLong()
+	return l.base.StartLong()
+}
+
+// holder returns the path that holds the rest of the last view, or nil.
+func (l *Link) holder() transport.LongLink {
+	switch long := wrap.Long(&l.base).Link(); {
+	case l.lent:
+		return l.near
+	case long != nil && !l.cut:
+		return long
 	}
-	return long.Rest()
+	return nil
+}
+
+// Rest implements transport.LongLink.
+func (l *Link) Rest() int {
+	if from := l.holder(); from != nil {
+		return from.Rest()
+	}
+	return 0
 }
 
 // Fetch implements transport.LongLink.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
-	long := wrap.Long(&l.base).Link()
-	return long != nil && !l.cut && long.Fetch(from, parts)
+	holder := l.holder()
+	return holder != nil && holder.Fetch(from, parts)
+}
+
+// Cut implements transport.LongLink.
+func (l *Link) Cut() bool {
+	holder := l.holder()
+	return holder != nil && holder.Cut()
 }
 
 // Wait implements transport.Link: it waits on outer, and near interrupts it.

@@ -51,6 +51,16 @@ type MemoryReader interface {
 	ReadMemory(port uint16, dst []byte, from, mark uint64) (word uint64, err error)
 }
 
+// Lender is implemented by links that can lend the receiver the memory of a frame's sender, in place of a copy
+// (transport.Frame.Mark).
+type Lender interface {
+	transport.Link
+
+	// Copied reports that the caller has copied n bytes of a frame of this host out of its view in ns nanoseconds.
+	// from and to are the frame's ports. The link lends frames if that is faster. Only the caller of Recv may call it.
+	Copied(from, to uint16, n int, ns int64)
+}
+
 // Sharer is implemented by links that share memory with other processes of their host.
 type Sharer interface {
 	transport.Link

@@ -102,3 +102,47 @@ func SetCallTime(d time.Duration) (restore func()) {
 	callTime = d
 	return func() { callTime = was }
 }
+
+// Lends reports whether every peer was asked to lend frames.
+func (l *Link) Lends() bool {
+	for _, p := range *l.peers.Load() {
+		if p.conn != nil && p.inReads.Load() != readsAlways {
+			return false
+		}
+	}
+	return true
+}
+
+// Pace chooses between both ways.
+type Pace struct{ pace }
+
+// NewPace returns a Pace of a station to which nothing has been sent.
+func NewPace() *Pace {
+	p := new(Pace)
+	p.init()
+	return p
+}
+
+// Lends reports whether the next frame is lent.
+func (p *Pace) Lends() bool { return p.way == byLoan }
+
+// Sent records a frame, the speed of the copy into the ring if it was not lent, and those of the receiver's copies.
+func (p *Pace) Sent(own, ring, loan uint64) {
+	if p.way == byRing {
+		p.own = min(p.own, own)
+	}
+	p.sent([ways]uint64{byRing: ring, byLoan: loan})
+}
+
+// ParseLoan parses a record, and locates want bytes from an offset of the frame on. It returns the size of the frame,
+// and of what would be read without the mark.
+func ParseLoan(record []byte, from, want int) (size, sum int, ok bool) {
+	var o loan
+	if !o.parse(record) || from < o.head || !o.locate(uint64(from-o.head), uint64(want)) {
+		return 0, 0, false
+	}
+	for _, v := range o.remote[:lentParts] {
+		sum += v.Len
+	}
+	return o.size, sum, true
+}

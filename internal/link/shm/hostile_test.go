@@ -188,9 +188,10 @@ func (c strangeCall) make(t *testing.T, a *shm.Link, what string) {
 
 // helloOf returns a hello from ports, the lower one in the upper half.
 func helloOf(ports, ring uint32) []byte {
-	hello := binary.BigEndian.AppendUint64([]byte("bobshm02"), 12345)
+	hello := binary.BigEndian.AppendUint64([]byte("bobshm03"), 12345)
 	hello = binary.BigEndian.AppendUint32(hello, ports)
-	return binary.BigEndian.AppendUint32(hello, ring)
+	hello = binary.BigEndian.AppendUint32(hello, ring)
+	return binary.BigEndian.AppendUint64(hello, 0) // no address
 }
 
 func setSeals(fd, seals int) error {

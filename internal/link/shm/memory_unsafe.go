@@ -24,6 +24,8 @@ const (
 	controlStride = 1024
 	offFreed      = 0   // of a control: up to where the receiver has freed the ring
 	offTaken      = 8   // up to where it had taken frames at its last check
+	offReads      = 128 // whether the receiver fetches lent frames
+	offSpeeds     = 136 // how fast the receiver copies
 	offSleep      = 256 // whether the receiver sleeps; out of reach of any CPU's prefetcher
 	offWritten    = 512 // up to where the sender had written at its last check
 )

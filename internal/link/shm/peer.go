@@ -18,25 +18,29 @@ import (
 
 // peer is another station at the other end of one pair of rings, or the link itself with one ring.
 type peer struct {
-	instance uint64              // of its link, as announced by the peer
-	claimed  transport.PortRange // ports of its link, as announced by the peer
-	own      int                 // the block of our ports at this end of the call
-	block    int                 // the block of its ports
-	at       *place              // of the two blocks
-	ports    transport.PortRange // its ports in that block: the only valid sources of frames in its ring
-	mem      *memory
-	out      writer
-	in       reader
-	outSleep *atomic.Uint32     // the peer sleeps
-	inSleep  *atomic.Uint32     // we sleep
-	conn     *net.UnixConn      // ends when the peer's process ends; nil for the link itself
-	bell     *unix.SockaddrUnix // wakes the peer
-	litter   []int              // descriptors that it should not have sent
-	uid      uint32             // its user, if known
-	pid      int                // its process if its memory may be read (ReadMemory), else 0
-	private  []byte             // buffer to which the frames of another user's peer are copied before they are checked; nil for trusted peers
-	to       string             // name of its socket
-	caller   bool               // it has called, and the link has answered
+	instance            uint64              // of its link, as announced by the peer
+	instanceAt          uint64              // address of that in its process, as announced by the peer
+	claimed             transport.PortRange // ports of its link, as announced by the peer
+	own                 int                 // the block of our ports at this end of the call
+	block               int                 // the block of its ports
+	at                  *place              // of the two blocks
+	ports               transport.PortRange // its ports in that block: the only valid sources of frames in its ring
+	mem                 *memory
+	out                 writer
+	in                  reader
+	outSleep            *atomic.Uint32                // the peer sleeps
+	inSleep             *atomic.Uint32                // we sleep
+	outReads            *atomic.Uint64                // not 0: the peer fetches lent frames
+	inReads             *atomic.Uint64                // we do
+	outSpeeds, inSpeeds [classes][ways]*atomic.Uint64 // of the receiver copies, in picoseconds per byte; 0: unmeasured
+	conn                *net.UnixConn                 // ends when the peer's process ends; nil for the link itself
+	bell                *unix.SockaddrUnix            // wakes the peer
+	litter              []int                         // descriptors that it should not have sent
+	uid                 uint32                        // its user, if known
+	pid                 int                           // its process if its memory may be read (ReadMemory), else 0
+	private             []byte                        // buffer to which the frames of another user's peer are copied before they are checked; nil for trusted peers
+	to                  string                        // name of its socket
+	caller              bool                          // it has called, and the link has answered
 
 	ended   atomic.Bool // conn has ended; frames in the ring still count
 	failure error       // why the rings must not be used any more, or nil
@@ -48,8 +52,11 @@ type place struct {
 	peer *peer // destination of frames
 	call *call // attempt to reach the peer
 
-	heard uint64 // the last instance that has sent something through rings that no longer exist
-	open  int    // number of peers and calls that still hold resources
+	pace   [classes]pace         // of frames to there
+	copies [classes][ways]copies // of frames from there
+	latest *peer                 // the rings of the last frame from there; nil before the first one
+	heard  uint64                // the last instance that has sent something through rings that no longer exist
+	open   int                   // number of peers and calls that still hold resources
 }
 
 // openMax limits open at a place, so that one caller cannot use up the resources of others. A
@@ -70,11 +77,19 @@ func (at *place) reserve() bool {
 func (p *peer) share(m *memory, ours, theirs int) {
 	p.mem, p.out, p.outSleep, p.inSleep = m, newWriter(m, ours), m.sleep(ours), m.sleep(theirs)
 	p.in.init(m, theirs)
+	p.outReads, p.inReads = m.word(ours, offReads), m.word(theirs, offReads)
+	for class := range classes {
+		p.at.pace[class].init()
+		for way := range ways {
+			at := offSpeeds + 8*(ways*class+way)
+			p.outSpeeds[class][way], p.inSpeeds[class][way] = m.word(ours, at), m.word(theirs, at)
+		}
+	}
 }
 
 // introduce applies the peer's hello to p.
 func (l *Link) introduce(p *peer, h hello) {
-	p.claimed = h.ports
+	p.claimed, p.instanceAt = h.ports, h.at
 	p.instance, p.ports, p.bell = h.instance, blockPorts(p.block, h.ports), l.segment.bell(h.instance)
 }
 
@@ -147,6 +162,7 @@ func (l *Link) admit(p *peer) bool {
 		p.at.peer = p
 	}
 	l.distrust(p)
+	l.permit(p)
 	l.known.Store(true)
 	list := append(old[:len(old):len(old)], p)
 	l.peers.Store(&list)
@@ -353,11 +369,12 @@ func (l *Link) greet(conn *net.UnixConn) error {
 // hello is how each side introduces itself:
 //
 //	offset  size  field
-//	     0     8  "bobshm02"
+//	     0     8  "bobshm03"
 //	     8     8  instance of the link
 //	    16     2  lowest port
 //	    18     2  highest port
 //	    20     4  size of a ring in bytes
+//	    24     8  address of the instance in the sender's memory
 //
 // A caller's hello carries two descriptors: one end of the stream, and the memfd. Both hellos carry
 // the sender's user. The instance is part of the name of the link's bell.
@@ -365,11 +382,12 @@ type hello struct {
 	instance uint64
 	ports    transport.PortRange
 	ring     int
+	at       uint64
 }
 
 const (
-	helloMagic  = "bobshm02"
-	helloSize   = 24
+	helloMagic  = "bobshm03"
+	helloSize   = 32
 	helloRights = 2
 )
 
@@ -378,14 +396,15 @@ func (h hello) holds(b int) bool {
 	return driver.Block(h.ports.Lo) <= b && b <= driver.Block(h.ports.Hi)
 }
 
-func (l *Link) hello() hello { return hello{l.instance, l.info.Ports, l.ring} }
+func (l *Link) hello() hello { return hello{l.instance, l.info.Ports, l.ring, addressOf(&l.instance)} }
 
 func (h hello) append(b []byte) []byte {
 	b = append(b, helloMagic...)
 	b = binary.BigEndian.AppendUint64(b, h.instance)
 	b = binary.BigEndian.AppendUint16(b, h.ports.Lo)
 	b = binary.BigEndian.AppendUint16(b, h.ports.Hi)
-	return binary.BigEndian.AppendUint32(b, uint32(h.ring))
+	b = binary.BigEndian.AppendUint32(b, uint32(h.ring))
+	return binary.BigEndian.AppendUint64(b, h.at)
 }
 
 // parse decodes and checks a hello.
@@ -396,6 +415,7 @@ func (h *hello) parse(b []byte) error {
 	h.instance = binary.BigEndian.Uint64(b[8:])
 	h.ports = transport.PortRange{Lo: binary.BigEndian.Uint16(b[16:]), Hi: binary.BigEndian.Uint16(b[18:])}
 	h.ring = int(binary.BigEndian.Uint32(b[20:]))
+	h.at = binary.BigEndian.Uint64(b[24:])
 	if h.ports.Lo == 0 || h.ports.Hi < h.ports.Lo {
 		return fmt.Errorf("%w: ports %d..%d", ErrBroken, h.ports.Lo, h.ports.Hi)
 	}

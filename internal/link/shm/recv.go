@@ -46,6 +46,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	}
 	// A frame that has arrived after Ready found nothing is usually the only one. Checking for
 	// another one would take the cache line of the next record away from its writer.
+	l.loan.from = nil
 	views = views[:min(len(views), transport.MaxBatch)]
 	if l.idle.Load() {
 		latch.ReleaseBool(&l.idle, false)
@@ -62,7 +63,9 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		if i += l.turn; i >= len(peers) {
 			i -= len(peers)
 		}
-		n = l.receive(peers[i], views, n)
+		if n = l.receive(peers[i], views, n); l.loan.from != nil {
+			break
+		}
 	}
 	if n > 0 {
 		l.stats.RxCalls++
@@ -77,12 +80,18 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 	}
 	nbytes := 0
 	for tries := 0; n < len(views) && nbytes <= l.ring/share && tries < transport.MaxBatch; tries++ {
-		view, r := p.in.nextFrame()
+		view, lent, r := p.in.nextFrame()
+		if r == done && lent && !(p.inReads.Load() != 0 && l.loan.parse(view)) {
+			r = broken
+		}
 		if r == broken {
 			l.fail(p)
 		}
 		if r != done {
 			break
+		}
+		if lent {
+			view = view[:lentBegin]
 		}
 		if p.private != nil { // from here on the frame does not change
 			view = p.private[nbytes:][:copy(p.private[nbytes:], view)]
@@ -98,9 +107,15 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 			continue
 		}
 		views[n] = view
+		p.at.latest = p
 		n++
 		l.stats.RxFrames++
 		l.stats.RxBytes += uint64(len(view))
+		if lent {
+			l.stats.RxBytes += uint64(l.loan.size - lentBegin)
+			l.loan.from = p
+			break
+		}
 	}
 	return n
 }

@@ -90,26 +90,41 @@ func (w *writer) put(f *transport.Frame, n int) result {
 			return r
 		}
 	}
-	// The reader polls the first line and thereby takes it from this CPU's cache each time. So the
-	// first line is written last, at once.
-	start := w.next & (w.size - 1)
-	dst := unsafe.Slice((*byte)(unsafe.Add(w.base, start+lengthSize)), n)
+	dst := w.room(n)
 	k := shortest + copy(dst[shortest:], f.Head[shortest:])
 	for _, part := range f.Body {
 		k += copy(dst[k:], part)
 	}
+	w.commit(dst, size, n, f.Head)
+	return done
+}
+
+// room returns the next record without its length, n bytes.
+func (w *writer) room(n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(w.base, w.next&(w.size-1)+lengthSize)), n)
+}
+
+// commit ends the next record, of size bytes: dst holds it except for the first shortest bytes of the
+// frame, which head has. n is the length to be stored.
+//
+// The reader polls the first line and thereby takes it from this CPU's cache each time. So the
+// first line is written last, at once.
+func (w *writer) commit(dst []byte, size uint64, n int, head []byte) {
+	start := w.next & (w.size - 1)
 	w.next += size
 	if w.clear <= w.next {
 		w.clear = w.next
 		w.clearLine()
 	}
-	copy(dst[wordSize-lengthSize:shortest], f.Head[wordSize-lengthSize:])
-	atomic.StoreUint64((*uint64)(unsafe.Add(w.base, start)), packWord(n, f.Head))
+	copy(dst[wordSize-lengthSize:shortest], head[wordSize-lengthSize:])
+	atomic.StoreUint64((*uint64)(unsafe.Add(w.base, start)), packWord(n, head))
 	for end := min(w.next+clearAhead*line, w.known+w.size); w.clear < end; {
 		w.clearLine()
 	}
-	return done
 }
+
+// addressOf returns the address of v in this process.
+func addressOf[T any](v *T) uint64 { return uint64(uintptr(unsafe.Pointer(v))) }
 
 // clearLine clears the next line.
 func (w *writer) clearLine() {
@@ -167,21 +182,24 @@ func (r *reader) ready() bool {
 	return true
 }
 
-// nextFrame returns the next frame. It reads the record's word only once; whatever that contains, the
-// view lies within the mapping.
-func (r *reader) nextFrame() ([]byte, result) {
+// nextFrame returns the next frame, or the beginning of a lent frame and true. It reads the record's
+// word only once; whatever that contains, the view lies within the mapping.
+func (r *reader) nextFrame() (view []byte, lent bool, _ result) {
 	next := r.next.Load()
 	start := next & (r.size - 1)
 	word := atomic.LoadUint64((*uint64)(unsafe.Add(r.base, start)))
 	if word == 0 {
-		return nil, none
+		return nil, false, none
 	}
 	n := unpackWord(word)
+	if lent = n == lentLength; lent {
+		n = lentSize - lengthSize
+	}
 	if n == 0 || n > ethertype.MaxFrame {
-		return nil, broken
+		return nil, false, broken
 	}
 	latch.Release(&r.next, next+record(n))
-	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), done
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), lent, done
 }
 
 // free returns the space of all taken frames to the writer. Their views must no longer be in use.

@@ -74,7 +74,11 @@ func (l *Link) reaches(b int) bool {
 // put writes f into the ring to p, and wakes p if it sleeps.
 func (l *Link) put(p *peer, f *transport.Frame, size int) {
 	r := none
-	if p.failure == nil {
+	switch {
+	case p.failure != nil:
+	case p.mayLend(f, size):
+		r = p.putLong(f, size)
+	default:
 		r = p.out.put(f, size)
 	}
 	switch r {

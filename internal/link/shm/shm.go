@@ -108,6 +108,8 @@ type Config struct {
 	// own user share memory with it: frames of others are not received, and frames to them are
 	// dropped. Each side of a ring decides by its own AnyUser.
 	AnyUser bool
+	// Lend makes other stations lend every frame that they can lend, and not only if that is faster. It is for tests.
+	Lend bool
 	// Interrupt is called from another goroutine to end a sleep that BeginSleep has begun. nil
 	// means that the link sleeps in Wait.
 	Interrupt func()
@@ -124,6 +126,7 @@ type Link struct {
 	interrupt func()
 	selfOnly  bool
 	anyUser   bool
+	lend      bool
 
 	claim   *afpacket.Claim  // of the interface's ports, or nil
 	served  bool             // another link at the same station has claimed the ports
@@ -147,6 +150,8 @@ type Link struct {
 	mu      latch.Latch // guards the fields below, and the rings' ends except in Ready; held only briefly
 	closed  bool
 	turn    int                    // the first peer in the next Recv
+	fetches bool                   // the user fetches the rest of lent frames
+	loan    loan                   // of the last Recv
 	places  [blocks]*[blocks]place // by a block of our ports and a block of other ports; nil for blocks that are not ours
 	self    *peer
 	last    []*peer // peers at the time of Close: views may lie in their memory
@@ -161,6 +166,8 @@ type Link struct {
 var (
 	_ optional.Local   = (*Link)(nil)
 	_ optional.Witness = (*Link)(nil)
+
+	_ transport.LongLink = (*Link)(nil)
 )
 
 // Open opens a link in the network namespace of the calling thread. A nil cfg means the defaults.
@@ -169,7 +176,7 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{probe: -1, bell: silent, ring: cfg.Ring, interrupt: cfg.Interrupt, selfOnly: cfg.SelfOnly, anyUser: cfg.AnyUser, gate: driver.NewGate(),
+	l := &Link{probe: -1, bell: silent, ring: cfg.Ring, interrupt: cfg.Interrupt, selfOnly: cfg.SelfOnly, anyUser: cfg.AnyUser, lend: cfg.Lend, gate: driver.NewGate(),
 		given: cfg.Sockets, instance: rand.Uint64() | 1, closing: make(chan struct{}), done: make(chan struct{})}
 	if l.ring == 0 {
 		l.ring = DefaultRing

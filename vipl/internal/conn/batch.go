@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"sync/atomic"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -88,11 +90,12 @@ func (b *Batch) Slot() []byte {
 // Body returns the scratch array for the next frame's body.
 func (b *Batch) Body() [][]byte { return b.bodies[b.n][:0] }
 
-// Add appends a frame whose head is the slot that Slot returned, and seals it.
-func (b *Batch) Add(head []byte, body [][]byte) {
+// Add appends a frame whose head is the slot that Slot returned, and seals it. mark is the frame's Mark,
+// or nil.
+func (b *Batch) Add(head []byte, body [][]byte, mark *atomic.Uint64) {
 	ethertype.Seal(head, body...)
 	f := &b.frames[b.n]
-	f.Head, f.Body = head, body
+	f.Head, f.Body, f.Mark = head, body, mark
 	b.n++
 	b.joint.peer = 0
 	for _, part := range body {
@@ -105,7 +108,7 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 func (b *Batch) AddFirst(j *joining, head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]
-	f.Head, f.Body = head, nil
+	f.Head, f.Body, f.Mark = head, nil, nil
 	b.n, b.joint = 1, joint{peer: j.peer()}
 }
 

@@ -35,7 +35,7 @@ func add(b *Batch, to byte, size int) {
 	slot := b.Slot()
 	h := ethertype.Header{Dst: ethertype.MAC{2, 0, 0, 0, 0, to}, Kind: ethertype.KindData, Size: uint16(size), Length: uint32(size)}
 	h.Put(slot)
-	b.Add(slot[:ethertype.HeaderSize], append(b.Body(), make([]byte, size)))
+	b.Add(slot[:ethertype.HeaderSize], append(b.Body(), make([]byte, size)), nil)
 }
 
 func newBatch(t *testing.T, link frameSink) (*Batch, *BatchStats) {

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"sync/atomic"
+
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -30,8 +32,9 @@ type Conn struct {
 	Reliable bool
 	marks    marks
 	End      ending
-	heard    int64 // time of the last valid frame
-	probes   int   // keep-alive probes since then
+	lending  atomic.Uint64 // the frames' Mark: not 0 while Connected
+	heard    int64         // time of the last valid frame
+	probes   int           // keep-alive probes since then
 
 	SQ, RQ Queue
 	tx     txHalf
@@ -165,6 +168,7 @@ func (c *Conn) AdoptPeer(p *Peer, seq ethertype.Seq) {
 // remote. The peer serves reads RDMA reads at a time.
 func (c *Conn) EnterConnected(seq, remote ethertype.Seq, reads int) {
 	c.State = code.StateConnected
+	c.lending.Store(uint64(c.LocalTag)<<32 | uint64(c.RemoteTag)) // random
 	c.heard, c.probes, c.End.fault = c.shared.now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.reset(c.RQ.done)

@@ -43,6 +43,7 @@ func (c *Conn) blameReceive(why code.Reason) {
 func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	sh := c.shared
 	sh.FinishReceives()
+	c.lending.Store(0)
 	c.State = code.StateError
 	c.End.Why, c.End.Told = why, why == code.ReasonSilent // the peer cannot be reached
 	c.End.Err = c.Owner.Lost(cause, detail)
@@ -127,7 +128,7 @@ func (c *Conn) SendDisconnect(why code.Reason) {
 	h.Msg, h.Size = c.End.fault, 1
 	h.Put(slot)
 	slot[ethertype.HeaderSize] = byte(why)
-	sh.batch.Add(slot[:ethertype.HeaderSize+1], nil)
+	sh.batch.Add(slot[:ethertype.HeaderSize+1], nil, nil)
 }
 
 // LastWord returns the header of the frame that notifies the peer of the end.
@@ -148,6 +149,7 @@ func (c *Conn) flushAll() {
 
 // FlushSends flushes the send queue alone.
 func (c *Conn) FlushSends() {
+	c.lending.Store(0)
 	if c.SQ.done != c.SQ.tail {
 		c.shared.Discard()
 	}

@@ -149,7 +149,9 @@ func (c *Conn) receiveFastMessage(h *ethertype.Header, payload []byte) bool {
 	if d.begun || h.Length > d.total || len(d.Segs()) != 1 || len(d.Segs()[0].Data) < len(payload) {
 		return false
 	}
+	begin := c.beginCopy(payload)
 	copy(d.Segs()[0].Data, payload)
+	c.endCopy(payload, begin)
 	c.rx.deferAck(h.Ack)
 	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)
 	d.length, d.HasImmediate = h.Length, false
@@ -171,7 +173,9 @@ func (c *Conn) receiveFastWrite(h *ethertype.Header, payload []byte) bool {
 	if dst == nil {
 		return false
 	}
+	begin := c.beginCopy(data)
 	latch.StoreWords(dst, data)
+	c.endCopy(data, begin)
 	c.rx.wrote()
 	c.rx.deferAck(h.Ack)
 	c.rx.receiver.Accept(c.shared.now, h.Seq, c.rx.asked(), true)

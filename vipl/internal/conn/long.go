@@ -59,9 +59,10 @@ type longRx struct {
 	out     []byte               // for a frame that is sent in pieces; allocated for the first one
 	Fetched uint64               // frames stored straight at their destination
 
-	Receives bool  // the link receives them
-	told     bool  // the link was told to receive them, and may start later
-	used     int64 // when long frames were last sent, received or requested
+	lender   optional.Lender // nil: none
+	Receives bool            // the link receives them
+	told     bool            // the link was told to receive them, and may start later
+	used     int64           // when long frames were last sent, received or requested
 }
 
 // maxParts is the maximum number of pieces of memory that a frame is stored to.
@@ -84,6 +85,7 @@ func (l *longRx) init(sh *Shared) {
 	if !ok || sh.info.Unprotected {
 		return
 	}
+	l.lender, _ = sh.link.(optional.Lender)
 	if l.link = link; link.StartLong() {
 		l.Size = optional.LongMTU(link) - ethertype.BaseSize
 	}
@@ -361,15 +363,36 @@ func (c *Conn) TakesStraight(h *ethertype.Header) bool {
 		(h.Kind == ethertype.KindData || h.Kind == ethertype.KindRDMAWrite || h.Kind == ethertype.KindReadData)
 }
 
+// lentLeast is the least number of bytes whose copy is reported to a link that lends frames.
+const lentLeast = 8 << 10
+
+// beginCopy returns the time before a copy of data that endCopy reports, or 0.
+func (c *Conn) beginCopy(data []byte) int64 {
+	if len(data) < lentLeast || c.shared.Long.lender == nil || c.Remote.MAC != c.shared.info.MAC {
+		return 0
+	}
+	return c.shared.link.Now()
+}
+
+// endCopy reports the time that the copy of data from a process of this host has taken.
+func (c *Conn) endCopy(data []byte, begin int64) {
+	if begin != 0 {
+		c.shared.Long.lender.Copied(c.Remote.Port, c.Port, len(data), c.shared.link.Now()-begin)
+	}
+}
+
 // copyIn copies data, the end of the payload that is being received, to offset in
 // segs. The outcome is fatal if there is no room, and deferred if the link has
 // lost them.
-func (sh *Shared) copyIn(segs []Segment, offset uint32, data []byte) outcome {
+func (c *Conn) copyIn(segs []Segment, offset uint32, data []byte) outcome {
+	sh := c.shared
 	l := &sh.Long
 	if !l.promise {
+		begin := c.beginCopy(data)
 		if !memory.Scatter(segs, offset, data) {
 			return fatal
 		}
+		c.endCopy(data, begin)
 		return placed
 	}
 	parts, ok := memory.AppendParts(l.parts[:0], segs, offset, uint32(len(data)))
@@ -419,10 +442,13 @@ func (p *Path) leaveHole() {
 // copyInWords copies data, the end of the payload that is being received, to dst, which is as
 // long. No aligned word of 4 or 8 bytes is torn. The last word, with what follows it, is stored last. If last
 // is not nil, it is kept there and not stored. copyInWords reports false if the link has lost the data.
-func (sh *Shared) copyInWords(dst, data []byte, last *lastWord) bool {
+func (c *Conn) copyInWords(dst, data []byte, last *lastWord) bool {
+	sh := c.shared
 	l := &sh.Long
 	if !l.promise && last == nil {
+		begin := c.beginCopy(data)
 		latch.StoreWords(dst, data)
+		c.endCopy(data, begin)
 		return true
 	}
 	head, tail := latch.Edges(dst)

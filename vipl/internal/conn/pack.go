@@ -190,6 +190,6 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	case piece < at:
 		body = append(body, slot[piece:at])
 	}
-	sh.batch.Add(head, body)
+	sh.batch.Add(head, body, nil)
 	return true
 }

@@ -89,7 +89,7 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		h.Msg, h.Count = seq, uint16(i)
 		h.Offset, h.Length, h.Size = uint32(i*per), uint32(len(frame)), uint16(len(part))
 		h.Put(slot)
-		b.Add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], part)], nil)
+		b.Add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], part)], nil, nil)
 	}
 	return true
 }

@@ -28,7 +28,7 @@ func (p *Path) sendProbe(kind ethertype.Kind, long ethertype.Flags, size int) {
 		h.Msg = 1
 	}
 	h.Put(slot)
-	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), padding[:size]))
+	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), padding[:size]), nil)
 }
 
 // ProbeSize is the length of a probe.

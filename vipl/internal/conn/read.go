@@ -73,7 +73,7 @@ func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, cod
 	if d == nil || !d.last.Less(t.c.tx.sender.Una()) || h.Length != d.total || len(payload) > int(d.total-d.got) {
 		return fatal, code.ReasonProtocol
 	}
-	if o := t.c.shared.copyIn(d.Segs(), h.Offset, payload); o != placed {
+	if o := t.c.copyIn(d.Segs(), h.Offset, payload); o != placed {
 		return o, code.ReasonAltered
 	}
 	d.recordFragment(h, len(payload))

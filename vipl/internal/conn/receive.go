@@ -176,7 +176,7 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reaso
 	if h.Length != d.length || d.oneSide {
 		return fatal, code.ReasonProtocol
 	}
-	if o := r.c.shared.copyIn(d.Segs(), h.Offset, payload); o != placed { // if fatal, the descriptor was altered while it was posted
+	if o := r.c.copyIn(d.Segs(), h.Offset, payload); o != placed { // if fatal, the descriptor was altered while it was posted
 		return o, code.ReasonTooLong
 	}
 	d.recordFragment(h, len(payload))
@@ -223,7 +223,7 @@ func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, code
 			return fatal, code.ReasonProtocol
 		}
 		payload = rest
-		d := r.receiveFor(m)
+		d, begin := r.receiveFor(m), r.c.beginCopy(data)
 		switch {
 		case d == nil:
 			return r.partly(h, m), code.ReasonNoReceive
@@ -234,6 +234,7 @@ func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, code
 		case !memory.Scatter(d.Segs(), 0, data): // altered since it was posted
 			return r.partly(h, m), code.ReasonTooLong
 		}
+		r.c.endCopy(data, begin)
 		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}
 		d.Immediate, d.HasImmediate = record.Immediate, record.HasImm
 	}
@@ -281,7 +282,7 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.R
 				return deferred, 0
 			}
 		}
-		if !r.c.shared.copyInWords(dst[h.Offset:][:len(data)], data, last) {
+		if !r.c.copyInWords(dst[h.Offset:][:len(data)], data, last) {
 			return deferred, 0
 		}
 		if last != nil {

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"sync/atomic"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
@@ -148,8 +150,18 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 	if !ok {
 		return t.altered()
 	}
-	sh.batch.Add(slot[:at], body)
+	sh.batch.Add(slot[:at], body, t.lent())
 	return true
+}
+
+// lent returns the mark of frames whose data stay at their place until they are acknowledged: the program
+// may not change them before the send completes. On the unreliable level it completes at once, and there is
+// none.
+func (t *txHalf) lent() *atomic.Uint64 {
+	if !t.c.Reliable {
+		return nil
+	}
+	return &t.c.lending
 }
 
 // addShort adds a frame to the batch that is entirely in its slot, with a header from header.

@@ -158,7 +158,7 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 		t.c.Path.addShort(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 		return true
 	}
-	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), data))
+	sh.batch.Add(slot[:ethertype.HeaderSize], append(sh.batch.Body(), data), nil)
 	return true
 }
 

@@ -127,5 +127,5 @@ func (sh *Shared) SendControl(h ethertype.Header, parts ...[]byte) {
 	}
 	h.Size = uint16(size)
 	h.Put(slot)
-	sh.batch.Add(slot[:ethertype.HeaderSize+size], nil)
+	sh.batch.Add(slot[:ethertype.HeaderSize+size], nil, nil)
 }

@@ -36,7 +36,7 @@ func (b *Batch) AddShared(j *joining, most int, again bool, head []byte) {
 	}
 	peer := j.peer()
 	if peer == 0 || b.joint.peer != peer || b.n == b.first || b.stuck || !b.join(most, head) {
-		b.Add(head, nil)
+		b.Add(head, nil, nil)
 		b.joint = joint{peer: peer}
 	}
 }

@@ -89,7 +89,7 @@ func TestShared(t *testing.T) {
 			slot := b.Slot()
 			h := ethertype.Header{Kind: ethertype.KindData, Seq: seq, Size: uint16(len(data(seq))), Length: 100}
 			h.Put(slot)
-			b.Add(slot[:ethertype.HeaderSize], append(b.Body(), data(seq)))
+			b.Add(slot[:ethertype.HeaderSize], append(b.Body(), data(seq)), nil)
 		}
 		b.Flush(1)
 		got, seq := link.seqs(t), ethertype.Seq(0)

@@ -130,7 +130,7 @@ func (sh *Shared) SendPadded(h ethertype.Header, id []byte, size int) {
 	h.Size = uint16(size)
 	h.Put(slot)
 	k := copy(slot[ethertype.HeaderSize:], id)
-	sh.batch.Add(slot[:ethertype.HeaderSize+k], append(sh.batch.Body(), padding[:size-k]))
+	sh.batch.Add(slot[:ethertype.HeaderSize+k], append(sh.batch.Body(), padding[:size-k]), nil)
 }
 
 // SetClock begins a poll at now. It first runs the second halves that the last poll deferred.
