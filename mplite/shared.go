@@ -485,11 +485,13 @@ func (x *coll) leave() error {
 	return nil
 }
 
-// wake wakes the ranks that sleep.
+// wake wakes the ranks that sleep. A rank that never waits itself handles completions here: they bring back the
+// credits that these messages need.
 func (x *coll) wake() {
 	for r := range x.size {
 		if r != x.rank && x.c.meet.sleeps(r) {
 			x.c.w.mu.Lock()
+			x.c.w.reap()
 			x.c.rouse()
 			x.c.w.mu.Unlock()
 			return

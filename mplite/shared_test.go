@@ -270,6 +270,32 @@ func TestSharedHostile(t *testing.T) {
 	})
 }
 
+// TestSharedWakes: a rank that sleeps is woken by each call of a rank that never waits.
+func TestSharedWakes(t *testing.T) {
+	const calls, between = 100, int64(5 * time.Millisecond)
+	j := newJob(2, sim.Options{}, small)
+	var began [calls]int64
+	j.start(sharing(2, func(c *mplite.Comm) error {
+		v := make([]byte, 8)
+		for i := range calls {
+			if c.Rank() == 0 { // its program computes
+				if err := j.Sleep(time.Duration(between)); err != nil {
+					return err
+				}
+				began[i] = j.Now()
+			}
+			if err := mplite.Bcast(bg, c, v, 0); err != nil {
+				return err
+			}
+			if late := j.Now() - began[i]; late >= between/2 {
+				return fmt.Errorf("call %d has ended %v after its root began it", i, time.Duration(late))
+			}
+		}
+		return nil
+	}))
+	check(t, j.run())
+}
+
 // TestSharedInVain: a rank whose Init fails before it shares memory leaves the NIC to others as it was.
 func TestSharedInVain(t *testing.T) {
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
