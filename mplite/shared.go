@@ -485,22 +485,32 @@ func (x *coll) leave() error {
 	return nil
 }
 
-// wake wakes the ranks that sleep. A rank that never waits itself handles completions here: they bring back the
-// credits that these messages need.
+// wake wakes the ranks that sleep.
 func (x *coll) wake() {
-	for r := range x.size {
-		if r != x.rank && x.c.meet.sleeps(r) {
-			x.c.w.mu.Lock()
-			x.c.w.reap()
-			x.c.rouse()
-			x.c.w.mu.Unlock()
-			return
-		}
+	if x.c.sleepers() {
+		x.c.w.mu.Lock()
+		x.c.rouse()
+		x.c.w.mu.Unlock()
 	}
 }
 
-// rouse wakes the ranks that sleep. A rank for which a message waits already needs no other one.
+// sleepers reports whether other ranks sleep.
+func (c *Comm) sleepers() bool {
+	for r := range c.meet.size {
+		if r != c.rank && c.meet.sleeps(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// rouse wakes the ranks that sleep. A rank for which a message waits already needs no other one. A rank that never
+// waits itself handles completions here: they bring back the credits that these messages need.
 func (c *Comm) rouse() {
+	if !c.sleepers() {
+		return
+	}
+	c.w.reap()
 	for r := range c.meet.size {
 		if r != c.rank && c.meet.sleeps(r) {
 			c.meet.roused(r)

@@ -272,28 +272,36 @@ func TestSharedHostile(t *testing.T) {
 
 // TestSharedWakes: a rank that sleeps is woken by each call of a rank that never waits.
 func TestSharedWakes(t *testing.T) {
-	const calls, between = 100, int64(5 * time.Millisecond)
-	j := newJob(2, sim.Options{}, small)
-	var began [calls]int64
-	j.start(sharing(2, func(c *mplite.Comm) error {
-		v := make([]byte, 8)
-		for i := range calls {
-			if c.Rank() == 0 { // its program computes
-				if err := j.Sleep(time.Duration(between)); err != nil {
+	const calls, between = 100, 5 * time.Millisecond
+	for _, nonblocking := range []bool{false, true} {
+		j := newJob(2, sim.Options{}, small)
+		var began [calls]int64
+		j.start(sharing(2, func(c *mplite.Comm) error {
+			v := make([]byte, 8)
+			for i := range calls {
+				if c.Rank() == 0 { // its program computes
+					if err := j.Sleep(between); err != nil {
+						return err
+					}
+					began[i] = j.Now()
+				}
+				if !nonblocking {
+					if err := mplite.Bcast(bg, c, v, 0); err != nil {
+						return err
+					}
+				} else if r, err := mplite.Ibcast(c, v, 0); err != nil {
+					return err
+				} else if _, err := r.Wait(bg); err != nil {
 					return err
 				}
-				began[i] = j.Now()
+				if late := time.Duration(j.Now() - began[i]); late >= between/2 {
+					return fmt.Errorf("call %d, nonblocking %v, has ended %v after its root began it", i, nonblocking, late)
+				}
 			}
-			if err := mplite.Bcast(bg, c, v, 0); err != nil {
-				return err
-			}
-			if late := j.Now() - began[i]; late >= between/2 {
-				return fmt.Errorf("call %d has ended %v after its root began it", i, time.Duration(late))
-			}
-		}
-		return nil
-	}))
-	check(t, j.run())
+			return nil
+		}))
+		check(t, j.run())
+	}
 }
 
 // TestSharedInVain: a rank whose Init fails before it shares memory leaves the NIC to others as it was.
