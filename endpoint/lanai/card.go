@@ -244,10 +244,11 @@ func (c *Card) Close() error {
 	return nil
 }
 
-// closeTime is how long Close waits for the drivers' last sayings to arrive.
+// closeTime is the maximum time that Close waits until the last control messages are acknowledged.
 const closeTime = 250 * time.Millisecond
 
-// sendAll waits for that. In virtual time they are sent without a waiting goroutine.
+// sendAll waits up to closeTime until the last control messages are acknowledged. In virtual time it returns at
+// once, because the card sends them without a waiting goroutine.
 func (c *Card) sendAll(e *progress.Engine) {
 	if e.Virtual() {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// connection handles another driver's saying about a connection.
+// connection handles a control message that another driver sent about a connection.
 func (p *way) connection(x *item) {
 	if x.what == itemOpen {
 		p.accept(x)
@@ -214,9 +214,9 @@ func (p *way) lives(key peerKey) {
 // entry, so it need not wait for the DMA engine.
 const mostPairs = (inlineSize - connSize - sayHead - pairSize) / pairSize
 
-// inquire asks a remote program whether it is alive and has its connections with this one. Its
-// notification of their end, or its answer to a request, may have been lost while there was no
-// route.
+// inquire sends inquiries to a remote program: whether it is alive, and whether it has the connections that
+// this program has with it. While there was no route, its notification of a connection's end, or its response
+// to a connection request, may have been lost.
 func (p *way) inquire(key peerKey, life uint32) {
 	ask := func(pairs []byte) {
 		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p.seat, 0, append(pair(life, 0), pairs...)...)
@@ -239,7 +239,7 @@ func (p *way) lacks(from peerName, pairs []byte) (none []byte) {
 	for ; len(pairs) >= pairSize; pairs = pairs[pairSize:] {
 		theirs, ours := word(pairs, 0), word(pairs, 4)
 		ch := p.conns[ours]
-		if ours == 0 { // the other program waits for an answer
+		if ours == 0 { // the remote program waits for the response to its connection request
 			ch = p.ofPeer(from, theirs)
 		}
 		if ch == nil || ch.key() != (peerKey{from.mac, from.port}) {

@@ -12,9 +12,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// topic is the kind of a saying: a message between the privileged endpoints of two drivers, about
-// connections of their programs. Each saying begins with the ports of both programs and the number
-// of the connection at the sender.
+// topic is the kind of a control message. A driver sends control messages from its privileged endpoint
+// to another driver's, about connections of their programs. Each one begins with the ports of both
+// programs and the sender's number of the connection.
 //
 //	0 to port (2)   2 from port (2)   4 from connection (4)   8 life (4)   fields of the topic
 type topic uint32
@@ -23,15 +23,15 @@ const (
 	sayOpen   topic = 1 + iota // requests a connection; the Hello follows
 	sayAccept                  // to connection (4), endpoint (4)
 	sayRefuse                  // to connection (4), reason (4)
-	sayGone                    // the connection does not exist, or has ended: to connection (4), or 0 if the saying is about from connection
-	sayAlive                   // asks whether the program with this life (4), 0 for any, is alive: 0 (4), and the connections that the program should have, each by its number there (4), and its number here (4) or 0
+	sayGone                    // the connection does not exist, or has ended: to connection (4), or 0 if the message is about from connection
+	sayAlive                   // inquires whether the receiving program is alive: its life (4) or 0 for any, 0 (4), and for each connection the sender's number (4) and the receiver's number (4) or 0
 	sayDead                    // the program is not alive: port (4), life (4)
 	sayNone                    // the program has none of these connections: those of a sayAlive, in the same form
 )
 
 const sayHead = 12
 
-// saying is a message between drivers.
+// saying is a control message that this driver sends to another driver.
 type saying struct {
 	what topic
 	to   peerName
@@ -41,14 +41,15 @@ type saying struct {
 	back int // how often it was returned
 }
 
-// newSaying returns a saying for a program, about one of its connections.
+// newSaying returns a control message of the program from, or of the driver if from is nil, about the connection
+// with the number conn.
 func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *saying {
 	b := make([]byte, sayHead, sayHead+len(more))
 	binary.LittleEndian.PutUint16(b, to.port)
 	u := nobody
 	if from != nil {
 		u = userOf(from.listener)
-		if what == sayOpen || what == sayAccept || what == sayAlive { // other sayings may answer programs that this one does not know
+		if what == sayOpen || what == sayAccept || what == sayAlive { // with other topics, the program may respond to a peer that it did not contact
 			from.met.add(peerKey{to.mac, to.port})
 		}
 		binary.LittleEndian.PutUint16(b[2:], from.port)
@@ -58,18 +59,18 @@ func newSaying(what topic, to peerName, from *seat, conn uint32, more []byte) *s
 	return &saying{what: what, to: peerName{mac: to.mac}, from: from, user: u, body: append(b, more...)}
 }
 
-// goneTries is the number of times that a driver reports the end of a connection. After that, the other driver
-// learns of the end when it asks.
+// goneTries is the maximum number of times that a driver sends the notification that a connection has ended. If all
+// are lost, the other driver detects the end by its next inquiry.
 const goneTries = 16
 
-// The maximum number of the driver's own sayings in flight or waiting, in total and for one station. They
-// answer other drivers, which ask again.
+// The maximum number of the driver's own control messages in flight or waiting, in total and for one station.
+// They respond to other drivers. The driver drops further responses, and the other drivers repeat their inquiries.
 const (
 	mostReplies    = 1024
 	stationReplies = mostReplies / 4
 )
 
-// say sends a saying about a connection, for a program if from is not nil.
+// say sends a control message about a connection, for the program from, or for the driver if from is nil.
 func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...byte) {
 	switch {
 	case from != nil:
@@ -85,13 +86,13 @@ func (d *driver) say(what topic, to peerName, from *seat, conn uint32, more ...b
 	d.send(newSaying(what, to, from, conn, more))
 }
 
-// send passes a saying to the drivers' endpoint. When it is done, the driver calls said.
+// send queues a control message for the privileged endpoint. The driver calls said with the outcome.
 func (d *driver) send(s *saying) {
 	d.sayings.push(s)
 	d.flush(d.control)
 }
 
-// readControl reads the sayings of other drivers.
+// readControl handles the control messages that other drivers sent, and the outcomes of this driver's own.
 func (d *driver) readControl() {
 	e := d.control
 	e.news = false
@@ -104,7 +105,7 @@ func (d *driver) readControl() {
 	d.show(e)
 }
 
-// said handles the outcome of a saying. A returned saying has not reached any driver.
+// said handles the outcome of a control message. why is 0 if the other driver has received the message.
 func (d *driver) said(r *ref, why wire.Reason) {
 	s := r.say
 	if s.back++; s.what == sayGone && why == wire.ReasonUnreachable && s.back < goneTries {
@@ -120,7 +121,7 @@ func (d *driver) said(r *ref, why wire.Reason) {
 	}
 }
 
-// heard handles one saying.
+// heard handles a control message that another driver sent.
 func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 	if len(b) < sayHead {
 		d.prog.stats.Malformed++
@@ -145,7 +146,7 @@ func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 	}
 }
 
-// heard implements listener.
+// heard implements listener: it queues the received control message for the program.
 func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	switch {
 	case what == sayOpen:
@@ -165,7 +166,7 @@ func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	case what == sayDead && len(rest) >= 8:
 		p.dead(peerKey{from.mac, uint16(word(rest, 0))}, word(rest, 4))
 	}
-	if n := len(p.items); n > 0 { // the account removes the oldest saying first
+	if n := len(p.items); n > 0 { // the account frees the oldest message's share first
 		p.items[n-1].heard++
 	} else {
 		p.took(1)
@@ -175,10 +176,12 @@ func (p *way) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 // stopped implements listener.
 func (p *way) stopped() bool { return false }
 
-// tookAtOnce is how many handled sayings a program of another process reports to the card together.
+// tookAtOnce is the number of handled control messages that a program of another process reports to the card in one
+// note.
 const tookAtOnce = 8
 
-// took makes room for n more sayings of other drivers. The caller must hold the engine's lock.
+// took reports that the program has handled n received control messages, and so makes room for n more. The caller
+// must hold the engine's lock.
 func (p *way) took(n int) {
 	far := p.card.driver.far
 	if far == nil {
@@ -191,7 +194,7 @@ func (p *way) took(n int) {
 	}
 }
 
-// said implements listener.
+// said implements listener: it handles the outcome of a control message that the program sent.
 func (p *way) said(what topic, to peerKey, conn uint32, why wire.Reason) {
 	if p.closed {
 		return
@@ -210,7 +213,7 @@ func (p *way) said(what topic, to peerKey, conn uint32, why wire.Reason) {
 	}
 }
 
-// sayDead answers an inquiry about a program that has ended.
+// sayDead responds to an inquiry about a program that has ended.
 func (d *driver) sayDead(to peerName, port uint16, rest []byte) {
 	if len(rest) >= 4 {
 		d.say(sayDead, to, nil, 0, pair(uint32(port), word(rest, 0))...)
@@ -235,13 +238,13 @@ func (k peerKey) compare(other peerKey) int {
 	return ethertype.Addr{MAC: k.mac, Port: k.port}.Compare(ethertype.Addr{MAC: other.mac, Port: other.port})
 }
 
-// Look-ups of names. A program asks all cards, without a channel, and repeats the query until an
-// answer arrives.
+// Look-ups of names. A program sends a query to all cards, without a channel, and repeats it until a
+// response arrives.
 const (
 	querySize = 256
 	maxName   = querySize - 4
 	mostAsked = 1024 // queries that wait to be sent
-	mostHas   = 1024 // answers to those of others that wait to be sent
+	mostHas   = 1024 // responses to other cards' queries that wait to be sent
 )
 
 // query is a packet that a driver sends without a channel.
@@ -252,11 +255,11 @@ type query struct {
 	body []byte
 }
 
-// queries holds the queries and answers that wait to be sent.
+// queries holds the queries and responses that wait to be sent.
 type queries struct {
 	list []query
 	ways []int
-	has  *admission.Gate[ethertype.MAC] // answers, by the station that they are for
+	has  *admission.Gate[ethertype.MAC] // limits the waiting responses, by the station that they are sent to
 }
 
 // nextQuery returns the next query to send, or nil. It is valid until the next call.
@@ -277,7 +280,7 @@ func (d *driver) inOrder() []*seat {
 	return slices.SortedFunc(maps.Values(d.programs), func(a, b *seat) int { return cmp.Compare(a.port, b.port) })
 }
 
-// ask asks all cards for a name.
+// ask queues a query for a name to every card that this card has a route to.
 func (d *driver) ask(name string) {
 	if d.far != nil {
 		d.far.ask(name)
@@ -294,7 +297,7 @@ func (d *driver) ask(name string) {
 	d.kick()
 }
 
-// queried handles a query, or the answer to one.
+// queried handles a query, or the response to one.
 func (d *driver) queried(h *header, body []byte) {
 	if len(body) < 4 || len(body) > querySize || h.to != d.prog.self && h.to != ethertype.Broadcast {
 		d.prog.stats.Malformed++
@@ -317,9 +320,9 @@ func (d *driver) queried(h *header, body []byte) {
 	}
 }
 
-// Inquiries. A program asks every few seconds about a remote program that it has connections with.
-// If the remote card does not answer, the channels report it. If the program has ended, or lacks a
-// connection, its driver reports it.
+// Inquiries. A program sends one every few seconds to each remote program that it has connections with.
+// If the remote card does not acknowledge the inquiry, the channels report it. If the remote program has
+// ended, its driver reports that. If the remote program lacks a connection, it reports that itself.
 
 // attend sends the inquiries that are due, and returns when it must run again.
 func (d *driver) attend(now int64) int64 {
@@ -333,10 +336,10 @@ func (d *driver) attend(now int64) int64 {
 	return d.askAt
 }
 
-// speaks reports whether a saying may not have arrived yet.
+// speaks reports whether a control message of the driver waits, or is not yet acknowledged.
 func (d *driver) speaks() bool {
 	if d.far != nil {
-		return false // the other process sends its own sayings
+		return false // the process that has the card sends this process's control messages
 	}
 	p := &d.control.post
 	return d.sayings.n > 0 || p.posted != p.done

@@ -200,7 +200,7 @@ type driver struct {
 	control  *end // privileged, and always in frame 0
 	queries  queries
 	sayings  sayings
-	replies  *admission.Gate[ethertype.MAC] // the driver's own sayings in flight or waiting, by station
+	replies  *admission.Gate[ethertype.MAC] // limits the driver's own control messages in flight or waiting, by station
 	askAt    int64                          // when to ask about remote programs
 }
 
@@ -385,15 +385,16 @@ func (d *driver) assign() {
 	}
 }
 
-// drainMost limits the time in which an endpoint leaves its frame while stations answer, as a multiple
-// of Config.Residence. silentMost is how long a silent station may delay an endpoint of another user.
+// drainMost limits the time that an endpoint needs to leave its frame while stations acknowledge its messages, as a
+// multiple of Config.Residence. silentMost is the maximum time that a station that does not acknowledge may delay an
+// endpoint of another user.
 const (
 	drainMost  = 4
 	silentMost = int64(time.Second)
 )
 
-// stuck reports whether an endpoint cannot leave its frame because a station does not answer. If an
-// endpoint of another user has waited for too long, the unanswered messages are returned.
+// stuck reports whether an endpoint cannot leave its frame because a station does not acknowledge its messages. If an
+// endpoint of another user has waited for too long, stuck returns the unacknowledged messages to their sender.
 func (d *driver) stuck(f *frame) bool {
 	now, stuck, over := d.now(), f.drains+drainMost*int64(d.cfg.Residence), f.drains+silentMost
 	switch {
@@ -429,7 +430,8 @@ func (d *driver) framesOf(u user) (n int) {
 // next returns the next endpoint to load, among those of the users with the fewest frames. It
 // alternates between the endpoint that has waited longest, and the one that has waited longest
 // among those for which a message has just arrived. The sender's endpoint is in a frame only for a
-// while: if its peer were loaded after all earlier ones, it would find the sender's endpoint gone.
+// limited time: if its peer were loaded only after all earlier endpoints, the sender's endpoint would no longer be in
+// a frame.
 func (d *driver) next() (e *end, ok bool) {
 	n := d.load.Len()
 	if n == 0 {

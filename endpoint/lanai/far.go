@@ -39,7 +39,7 @@ type far struct {
 	look  int               // a socket in the network namespace of the interface
 	ends  [shared.Bits]*end // by bit; guarded by the engine's lock
 
-	asking  sync.Mutex // held while a request waits for its answer
+	asking  sync.Mutex // held while a request waits for its response
 	answers chan note  // capacity 1; closed when the connection ends
 	closed  atomic.Bool
 }
@@ -47,7 +47,7 @@ type far struct {
 // errEnded reports that the process that had the card has ended.
 var errEnded = fmt.Errorf("%w: the process that serves the card has ended (start it again with bobnet card, then reopen the card)", transport.ErrGone)
 
-// patience is the maximum time that a live process takes to answer.
+// patience is the maximum time that a live process takes to respond.
 const patience = 10 * time.Second
 
 // attach opens the card that another process serves at an interface. Its errors are those of
@@ -127,7 +127,7 @@ func closeFiles(fds []int) {
 	}
 }
 
-// request sends a request to the card, and returns its answer. The caller may hold no lock but the
+// request sends a request to the card, and returns the response. The caller may hold no lock but the
 // node's.
 func (f *far) request(n note) (answer note, err error) {
 	f.asking.Lock()
@@ -185,13 +185,13 @@ func (f *far) forget(e *end) {
 	f.line.Send(note{Do: doForget, Port: e.port, Bit: e.bit})
 }
 
-// say makes the card send a saying for a program.
+// say makes the card send a control message for a program.
 func (f *far) say(what topic, to peerName, from *seat, conn uint32, body []byte) {
 	f.line.Send(note{Do: doSay, Port: from.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Body: body})
 	f.card.driver.kick()
 }
 
-// ask makes the card look up a name. All programs of this process receive the answer.
+// ask makes the card look up a name. All programs of this process receive the response.
 func (f *far) ask(name string) {
 	for port := range f.card.driver.programs {
 		f.line.Send(note{Do: doAsk, Port: port, Name: name})
@@ -218,7 +218,7 @@ func (f *far) listen() {
 			n.fds = fds
 			select {
 			case f.answers <- n:
-			default: // an answer to no request
+			default: // a response without a request
 				closeFiles(fds)
 			}
 		}
@@ -229,7 +229,7 @@ func (f *far) listen() {
 	c.unlock()
 }
 
-// hear handles a message that the card sends by itself. The caller must hold the engine's lock.
+// hear handles an unsolicited message from the card. The caller must hold the engine's lock.
 func (f *far) hear(n *note) {
 	d := &f.card.driver
 	if n.Do == doFound {

@@ -14,42 +14,42 @@ const version = 1
 // (share.Line). Messages of endpoints do not use it.
 type note struct {
 	Do      string
-	Port    uint16        `json:",omitempty"` // port of the program; in a note about a saying, with its life
+	Port    uint16        `json:",omitempty"` // port of the program; in a note about a control message, with the program's life
 	Life    uint32        `json:",omitempty"`
 	ID      uint32        `json:",omitempty"` // number of an endpoint
 	Bit     int           `json:",omitempty"` // the endpoint's bit in the page of bells
 	Size    int           `json:",omitempty"`
 	Name    string        `json:",omitempty"`
-	What    topic         `json:",omitempty"` // kind of a saying; the next fields belong to the saying
+	What    topic         `json:",omitempty"` // topic of a control message; the next fields belong to that message
 	MAC     ethertype.MAC // address of the other program, or of the card
 	Other   uint16        `json:",omitempty"` // port of the other program
 	Conn    uint32        `json:",omitempty"`
 	Body    []byte        `json:",omitempty"`
 	Why     wire.Reason   `json:",omitempty"`
 	Version int           `json:",omitempty"` // in a hello
-	Error   string        `json:",omitempty"` // in an answer: why the request was refused
+	Error   string        `json:",omitempty"` // in a response: the reason why the request was refused
 
 	fds []int
 }
 
-// Requests of a program. The card answers the first four, in order, with the same Do.
+// Requests from a program. The card responds to the first four, in order, with the same Do.
 const (
 	doHello  = "hello"  // requests the page of bells
 	doJoin   = "join"   // a program has started
-	doOpen   = "open"   // opens an endpoint; the answer has its memory
+	doOpen   = "open"   // opens an endpoint; the response carries the endpoint's memory
 	doName   = "name"   // a program has a name
 	doLeave  = "leave"  // a program has ended, with its endpoints
 	doForget = "forget" // an endpoint has ended
 	doUnname = "unname"
 	doAsk    = "ask"  // looks up a name
-	doSay    = "say"  // sends a saying to another driver
-	doTook   = "took" // the program has handled this number of received sayings
+	doSay    = "say"  // sends a control message to another driver
+	doTook   = "took" // the program has handled Size received control messages
 )
 
-// Messages that the card sends by itself.
+// Unsolicited messages from the card.
 const (
-	doHeard = "heard" // a saying of another driver has arrived
-	doSaid  = "said"  // a saying of the program has arrived, or failed for a reason
+	doHeard = "heard" // a control message for the program has arrived
+	doSaid  = "said"  // the outcome of a doSay: Why is 0 if the control message has arrived
 	doFound = "found" // a name was found
 )
 

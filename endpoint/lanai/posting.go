@@ -37,7 +37,7 @@ const (
 	refNone     refKind = iota
 	refMessage          // in send buffer i
 	refFragment         // of the bulk data for slot i
-	refControl          // a saying of a driver
+	refControl          // a control message of the driver
 )
 
 // free returns a free entry of a send queue, or -1.

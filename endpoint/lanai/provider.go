@@ -43,7 +43,7 @@ type way struct {
 	looked map[string]ethertype.Addr // names being looked up, and their addresses
 	peers  map[peerKey]*peerState
 
-	tookNow int // sayings handled and not yet reported to the card
+	tookNow int // received control messages that are handled and not yet reported to the card
 }
 
 // item is a message or an event to deliver to the node.
@@ -58,7 +58,7 @@ type item struct {
 	peerConn uint32
 	life     uint32
 	data     []byte
-	heard    int // sayings of other drivers that are handled when this item is
+	heard    int // number of received control messages that are handled with this item
 }
 
 type itemKind uint8
@@ -229,7 +229,7 @@ func (p *way) push(x item) {
 
 func (p *way) wakeUp() { p.gate.Open(&p.card.host.Engine) }
 
-// told implements listener.
+// told implements listener: it queues an endpoint that has news, and wakes the program.
 func (p *way) told(e *end) {
 	p.news.Push(e)
 	p.wakeUp()

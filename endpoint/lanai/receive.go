@@ -237,7 +237,7 @@ func (p *program) filledEntry(f *frame, at int) {
 	p.tell(f.end)
 }
 
-// tell makes the host look at an endpoint.
+// tell notifies the driver that an endpoint has news.
 func (p *program) tell(e *end) {
 	if e.news {
 		return

@@ -7,11 +7,11 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// sayings holds the drivers' sayings that wait for an entry of the control endpoint. Users take turns, and so do
-// the stations that a user sends to. Sayings of one user to one station stay in order. A station that does not
-// answer occupies its entries for a long time. If a station, or a user, occupies as many entries as are free, it
-// gets no further entry, so that other stations and users can use them. So at most sendEntries stations of each
-// user are skipped, however many sayings wait.
+// sayings holds the control messages that wait for an entry of the privileged endpoint's request queue. Users take
+// turns, and so do the stations that a user sends to. Messages of one user to one station stay in order. A message to
+// a station that does not acknowledge it occupies its entry for a long time. If a station, or a user, occupies as many
+// entries as are free, it gets no further entry, so that other stations and users can use them. So at most sendEntries
+// stations of each user are skipped, however many messages wait.
 type sayings struct {
 	n     int
 	turns fifo.Queue[*userSayings]
@@ -49,7 +49,7 @@ func (w *sayings) push(s *saying) {
 	w.n++
 }
 
-// pop returns the next saying in turn that may have one of the free entries, or nil.
+// pop removes and returns the next message in turn that may have one of the free entries, or nil.
 func (w *sayings) pop(p *posting) *saying {
 	free := p.frees()
 	for range w.turns.Len() {
@@ -92,7 +92,7 @@ func (u *userSayings) pop(p *posting, free int) *saying {
 // frees returns how many entries of the request queue are free.
 func (p *posting) frees() int { return sendEntries - bits.OnesCount8(uint8(p.posted^p.done)) }
 
-// holds returns how many entries contain sayings for which such returns true.
+// holds returns the number of entries with a control message for which such returns true.
 func (p *posting) holds(such func(s *saying) bool) (n int) {
 	for i := range p.refs[:sendEntries] {
 		if s := p.refs[i].say; s != nil && such(s) {
@@ -102,7 +102,7 @@ func (p *posting) holds(such func(s *saying) bool) (n int) {
 	return n
 }
 
-// keep drops the sayings for which keep returns false.
+// keep drops the waiting messages for which the function keep returns false.
 func (w *sayings) keep(keep func(s *saying) bool) {
 	all := *w
 	*w = sayings{}

@@ -6,32 +6,32 @@ import (
 	"github.com/bobnet-go/bobnet/internal/myrinet/untaken"
 )
 
-// Maximum of the sayings that wait until a program handles them. The process of the program may be inactive for
-// long, and other drivers may send any number of sayings meanwhile.
+// Limits of the received control messages that wait until a program handles them. The program's process may be idle
+// for a long time, and other drivers may send any number of control messages meanwhile.
 const (
-	mostUntaken = 8 << 20 // bytes of sayings, in addition to those that each program that this one has spoken to may have
-	untakenCost = 192     // bytes that a saying counts in addition to its body
-	mostMet     = 512     // programs that a program has spoken to: at least this number is remembered
+	mostUntaken = 8 << 20 // bytes, in addition to the guaranteed part of each program that this one has contacted
+	untakenCost = 192     // bytes that a control message counts in addition to its body
+	mostMet     = 512     // minimum number of contacted programs that a program remembers
 )
 
 // seat is the driver's record of a program.
 type seat struct {
 	listener
-	met     met             // programs that this one has spoken to
-	untaken untaken.Account // sayings of others to this program
+	met     met             // remote programs that this one has contacted
+	untaken untaken.Account // received control messages that the program has not handled
 	port    uint16
 	life    uint32 // distinguishes it from earlier programs at the same port
 	names   map[string]struct{}
-	saying  int // sayings that may not have arrived yet
+	saying  int // sent control messages without an outcome yet
 }
 
 // listener is the interface through which the driver reports to a program: a way of this process, or a program of
 // another process. All calls are made with the engine's lock held.
 type listener interface {
 	told(e *end)                                                     // the card has reported something for an endpoint
-	heard(what topic, from peerName, conn, life uint32, rest []byte) // another driver has sent a saying
-	stopped() bool                                                   // the program reads nothing, and many sayings wait
-	said(what topic, to peerKey, conn uint32, why wire.Reason)       // a saying of the program has arrived, or failed for a reason
+	heard(what topic, from peerName, conn, life uint32, rest []byte) // a control message for the program has arrived
+	stopped() bool                                                   // too many unread messages wait for the program
+	said(what topic, to peerKey, conn uint32, why wire.Reason)       // the outcome of a control message that the program sent: why is 0 if it has arrived
 	found(name string, at ethertype.Addr)                            // a name has been found
 	attend(now int64) (next int64)                                   // do what is due, and return when to call again
 }
@@ -49,9 +49,10 @@ func (c *Card) sit(l listener) *seat {
 	return s
 }
 
-// hear passes a saying of another driver to a program if there is room for it. Programs that this one has not spoken
-// to share half of the room. The driver refuses a connection for which there is no room. It drops other sayings:
-// drivers learn the same when they ask.
+// hear passes a received control message to a program if there is room for it. Senders that the program has not
+// contacted share half of the room. If there is no room for a connection request, the driver refuses the connection.
+// If there is no room for an accept, the driver responds that the connection has ended. It drops other messages: their
+// senders get the same information by their next inquiry.
 func (s *seat) hear(d *driver, what topic, from peerName, conn, life uint32, rest []byte) {
 	key := peerKey{from.mac, from.port}
 	if !s.stopped() && s.untaken.Message(ethertype.Addr{MAC: key.mac, Port: key.port}, untakenCost+len(rest)*4/3, !s.met.has(key)) {
@@ -67,7 +68,8 @@ func (s *seat) hear(d *driver, what topic, from peerName, conn, life uint32, res
 	}
 }
 
-// met remembers the programs that a program has spoken to: at least the last mostMet, and at most twice that number.
+// met is the set of remote programs that a program has contacted: at least the last mostMet of them, and at most
+// twice that number.
 type met struct{ last, before map[peerKey]struct{} }
 
 func (m *met) add(key peerKey) {

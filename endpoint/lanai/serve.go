@@ -27,12 +27,12 @@ const (
 	mostSeats   = 16      // programs
 	mostNames   = 256     // of each program
 	mostLooked  = 256     // concurrent look-ups
-	mostSayings = 64      // sayings passed to the driver; further ones wait
-	mostSaying  = 4096    // bytes of a saying
+	mostSayings = 64      // control messages passed to the driver; further ones wait
+	mostSaying  = 4096    // bytes of a control message
 	mostAsks    = 32      // look-ups of names within askAgain
-	mostBacklog = 1 << 20 // unread bytes of answers
-	mostLater   = 8 << 20 // bytes of waiting sayings: room for the answers to all sayings that a program may not have handled
-	mostTold    = 8 << 20 // unread bytes of other drivers' sayings to its programs
+	mostBacklog = 1 << 20 // unread bytes of responses
+	mostLater   = 8 << 20 // bytes of waiting control messages: room for the responses to all messages that a program may not have handled
+	mostTold    = 8 << 20 // unread bytes of control messages for its programs
 	userPart    = 4       // one user may have this fraction of the endpoints: 1/userPart
 )
 
@@ -107,9 +107,9 @@ type tenant struct {
 	// The engine's lock guards the fields below.
 	ends   [shared.Bits]*end // by their bits
 	seats  map[uint16]*seat
-	saying int                 // sayings passed to the driver
-	later  fifo.Queue[*saying] // sayings that wait to be passed to the driver
-	kept   int                 // bytes of the sayings in later
+	saying int                 // control messages passed to the driver
+	later  fifo.Queue[*saying] // control messages that wait to be passed to the driver
+	kept   int                 // bytes of the messages in later
 	asks   int                 // names that the process has looked up since asksAt
 	asksAt int64
 }
@@ -222,7 +222,7 @@ func (t *tenant) leave(s *seat) {
 	delete(t.seats, s.port)
 }
 
-// createEndpoint creates an endpoint, and returns the answer with its memory.
+// createEndpoint creates an endpoint, and returns the response and the descriptor of the endpoint's memory.
 func (t *tenant) createEndpoint(n *note) (answer note, fds []int) {
 	c, refused := t.card, note{Do: doOpen}
 	if !c.endpoints.Enter(t.uid) {
@@ -269,8 +269,8 @@ func (t *tenant) createEndpoint(n *note) (answer note, fds []int) {
 	return note{Do: doOpen, Bit: bit}, []int{fd}
 }
 
-// say sends a saying of a program: now, or when earlier sayings of the process are done. Without
-// room, it reports the saying as failed. The caller must hold the engine's lock.
+// say sends a control message of a program: now, or when earlier ones of the process are done. If too many
+// wait, say reports to the program that the message has failed. The caller must hold the engine's lock.
 func (t *tenant) say(s *seat, n *note) {
 	if n.What < sayOpen || n.What > sayNone || n.What == sayDead || len(n.Body) > mostSaying {
 		t.card.prog.stats.Privileged++
@@ -287,28 +287,28 @@ func (t *tenant) say(s *seat, n *note) {
 	}
 }
 
-// send passes a saying to the driver.
+// send passes a control message to the driver.
 func (t *tenant) send(x *saying) {
 	t.saying++
 	x.from.saying++
 	t.card.driver.send(x)
 }
 
-// size returns the approximate memory of a saying in bytes.
+// size returns the approximate memory of a control message in bytes.
 func (s *saying) size() int { return 128 + len(s.body) }
 
-// answer reports the outcome of a saying to a program.
+// answer reports the outcome of a control message to the program that sent it.
 func (t *tenant) answer(s *seat, what topic, to peerKey, conn uint32, why wire.Reason) {
 	t.line.Send(note{Do: doSaid, Port: s.port, What: what, MAC: to.mac, Other: to.port, Conn: conn, Why: why})
 }
 
-// mostOrphans is the maximum number of sayings that wait for the drivers' endpoint when a process
-// ends.
+// mostOrphans is the maximum number of control messages that may wait for the privileged endpoint when a process ends.
+// If more wait, the driver drops those of processes that have ended.
 const mostOrphans = 1024
 
-// dropOrphans drops the sayings of processes that have ended, if more than mostOrphans wait. Otherwise processes
-// that connect, send a saying to a silent station and end could fill the memory. Other drivers learn the same when
-// they ask.
+// dropOrphans drops the waiting control messages of processes that have ended, if more than mostOrphans messages wait.
+// Otherwise processes that connect, send to a station that does not respond, and end could fill the memory. Other
+// drivers detect the end of these processes by their next inquiries.
 func (d *driver) dropOrphans() {
 	if d.sayings.n <= mostOrphans {
 		return
@@ -322,7 +322,7 @@ func (d *driver) dropOrphans() {
 	})
 }
 
-// do handles messages with at most one answer. The caller must hold the engine's lock.
+// do handles requests with at most one response. The caller must hold the engine's lock.
 func (t *tenant) do(n *note) {
 	s := t.seats[n.Port]
 	if s == nil {
@@ -396,13 +396,13 @@ func (t *tenant) ask(v *visitor, name string) {
 	d.ask(name)
 }
 
-// told implements listener.
+// told implements listener: it rings the process's bell for the endpoint.
 func (v *visitor) told(e *end) {
 	e.news = false
 	v.news.Ring(e.bit)
 }
 
-// heard implements listener.
+// heard implements listener: it forwards the control message to the process.
 func (v *visitor) heard(what topic, from peerName, conn, life uint32, rest []byte) {
 	v.line.Tell(note{Do: doHeard, Port: v.seat.port, What: what, MAC: from.mac, Other: from.port, Conn: conn, Life: life, Body: rest})
 }
@@ -410,7 +410,8 @@ func (v *visitor) heard(what topic, from peerName, conn, life uint32, rest []byt
 // stopped implements listener.
 func (v *visitor) stopped() bool { return v.line.Told() > mostTold }
 
-// said implements listener.
+// said implements listener: it sends the process's next waiting control message, and reports the outcome to the
+// program.
 func (v *visitor) said(what topic, to peerKey, conn uint32, why wire.Reason) {
 	v.saying--
 	if v.later.Len() > 0 {
