@@ -73,8 +73,8 @@ func (e *TruncateError) Error() string {
 // Unwrap returns ErrTruncate.
 func (e *TruncateError) Unwrap() error { return ErrTruncate }
 
-// RequestsError is the error of a call over several requests of which some have failed
-// (MPI_ERR_IN_STATUS).
+// RequestsError is returned by a call on several requests, such as Waitall, if at least one request
+// failed (MPI_ERR_IN_STATUS).
 type RequestsError struct {
 	// Errs has the error of each request by its index, nil for those that succeeded. If a context
 	// ended a Waitall, it has the context's error for requests that are not complete.

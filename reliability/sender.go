@@ -160,9 +160,9 @@ func (s *Sender) askNow() bool {
 	return true
 }
 
-// AskEach reports whether the last pushed frame should request an acknowledgement, so that one in n
-// of the unacknowledged frames does. If the peer's own frames carry acknowledgements, few requests
-// are necessary.
+// AskEach reports whether the frame pushed last should request an acknowledgement: the n-th frame
+// since the last request, or since the last acknowledged frame. If it returns true, it records the
+// request. If the peer's own frames carry acknowledgements, requests are therefore rare.
 func (s *Sender) AskEach(n int) bool {
 	if s.nxt.Sub(s.asked) < n {
 		return false

@@ -24,11 +24,11 @@
 //
 // # Memory
 //
-// Each process has a spread heap of 256 MiB of virtual memory (Config.HeapSize). Memory of
-// AllSpreadMalloc, and variables registered with Static, have equal addresses in all heaps.
-// A pointer to local memory is therefore valid for every process (Global.On). An address
-// is an offset in the heap. The local part of a heap is plain memory: ToLocal,
-// ToLocalSlice and Array.Local return it as Go pointers and slices.
+// Each process has a spread heap of 256 MiB of virtual memory (Config.HeapSize). An address is an
+// offset in the heap. Memory that AllSpreadMalloc allocates, and variables registered with Static,
+// have the same address in every process's heap, so Global.On turns a pointer to one process's copy
+// into a pointer to another process's copy. A process's own heap is plain memory: ToLocal,
+// ToLocalSlice and Array.Local return Go pointers and slices to it.
 //
 // A heap holds basic types, and arrays and structs of them: types of fixed size
 // without Go pointers. Global pointers are such a type. All processes must run the same

@@ -21,20 +21,20 @@ import (
 )
 
 const cardLong = `Run a card of the emulated Myrinet, at the end of a cable that is a network interface,
-and serve the programs of this host. They find it by themselves. Each program shares memory
-with the card that no other program sees. Without this verb a program has a card, and the
-interface, for itself.
+and serve the programs of this host. The programs find the card automatically. Each program
+shares memory with the card; no other program can access this memory. Without "bobnet card", a
+program owns its card and the interface exclusively.
 
 A card runs one control program:
-  plain  carries frames, for programs with driver myrinet
+  plain  carries Ethernet frames, for programs that use the driver myrinet
   am2    holds the endpoints of active messages, for programs whose endpoints are on a card
          (endpoint.Config.Card; bobnet card --program am2, then kv -card, for example)
   vmmc   carries out the sends of VMMC, for programs whose processes are on a card
          (vmmc.Config.Card; bobnet card --program vmmc, then blackboard -card, for example)
 
-The card runs until it is interrupted. Programs of driver myrinet go on when there is a card
-again; those of the other control programs must open the card again. When the interface is deleted, the
-card waits for a new one of the same name, and its programs must start again. SIGQUIT
+The card runs until it is interrupted. Programs that use the driver myrinet continue when the card
+runs again. Programs that use am2 or vmmc must open the card again. If the interface is deleted, the
+card waits for a new interface of the same name, and its programs must be restarted. SIGQUIT
 (Ctrl-\) prints what the card is doing.`
 
 func newCardCmd() *cobra.Command {

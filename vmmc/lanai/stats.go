@@ -23,7 +23,7 @@ type Stats struct {
 
 	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"of another program, of unknown nodes, or malformed"`
 	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"of an ended line"`
-	TooSoon      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"too_soon" help:"an earlier packet is missing, or the driver has no room; they are sent again"`
+	TooSoon      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"too_soon" help:"out of order (kept if a buffer is free, otherwise dropped and retransmitted), or no room in the driver (retransmitted)"`
 	NoRoute      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_route" help:"not sent: no route"`
 	Unanswered   uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_room" help:"the queue of answers is full"`
 	Refused      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"not_writable" help:"for pages that may not, or no longer, be written"`
