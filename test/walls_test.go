@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// walls lists the rooms that each room may import. A room is a top-level directory with all
-// below it; internal/progress and internal/examples are rooms, too. A room may always import itself, the standard
-// library and other modules. ARCHITECTURE.md draws the rooms and arrows.
+// walls lists the layers that each layer may import. A layer (here also room) is a top-level directory with all
+// packages below it. internal/progress and internal/examples are layers, too. A layer may always import its own
+// packages, the standard library and other modules. ARCHITECTURE.md has a diagram of the layers.
 var walls = map[string][]string{
 	"ethertype":         {},
 	"reliability":       {"ethertype"},
@@ -31,11 +31,11 @@ var walls = map[string][]string{
 	"test":              {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "internal/examples", "examples", "cmd"},
 }
 
-// testHelpers may be imported by the tests of every room, and by internal/examples/simjob, which
-// only tests import.
+// testHelpers lists prefixes of packages that the tests of every layer may import. internal/examples/simjob may
+// import them, too, because only tests import it.
 var testHelpers = []string{"internal/", "transport/sim", "transport/fault"}
 
-// roomOf returns the room of a package.
+// roomOf returns the layer of a package.
 func roomOf(dir string) string {
 	if dir == "internal/progress" {
 		return dir
@@ -47,8 +47,8 @@ func roomOf(dir string) string {
 	return room
 }
 
-// TestImportWalls checks the imports between rooms. Every room but the pure ones may import the
-// packages of internal, and with each of them the rooms that this package imports.
+// TestImportWalls checks the imports between layers. Every layer except the pure layers may import packages of the
+// layer internal. Such an import counts as an import of every layer that the imported package depends on.
 func TestImportWalls(t *testing.T) {
 	behind := behindInternal(t)
 	for _, s := range sources(t) {
@@ -84,8 +84,8 @@ func isTestHelper(dir string) bool {
 	return slices.ContainsFunc(testHelpers, func(helper string) bool { return strings.HasPrefix(dir, helper) })
 }
 
-// behindInternal returns, for each package of the room internal, the other rooms that it imports,
-// directly or through further packages of internal.
+// behindInternal returns, for each package of the layer internal, the other layers that the package imports,
+// directly or through other packages of internal.
 func behindInternal(t *testing.T) map[string][]string {
 	imports := map[string][]string{}
 	for _, s := range sources(t) {
@@ -122,10 +122,9 @@ func behindInternal(t *testing.T) map[string][]string {
 	return behind
 }
 
-// innerWalls says of each package below vipl and endpoint which others of the house it
-// may import. None imports the room that it belongs to; memory and the directory do not
-// know each other; a connection knows neither the directory nor strangers; and of
-// endpoint's providers none knows another.
+// innerWalls lists the packages of this module that each package below vipl/internal and endpoint/internal may
+// import. No package imports vipl or endpoint if it lies below that directory. memory and directory do not import
+// each other. conn imports neither directory nor guard. No provider of endpoint imports another provider.
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {"internal/errclass", "transport"},
 	"vipl/internal/memory":    {"vipl/internal/code"},
@@ -144,7 +143,7 @@ var innerWalls = map[string][]string{
 	"endpoint/internal/vi":           {"ethertype", "internal/framing", "internal/seam", "transport", "internal/progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider", "endpoint/internal/gate"},
 }
 
-// innerRoom returns the room of a package that innerWalls has to know, or "".
+// innerRoom returns the layer of a package that innerWalls must list, or "" for other packages.
 func innerRoom(dir string) string {
 	room, rest, _ := strings.Cut(dir, "/")
 	if (room == "vipl" || room == "endpoint") && strings.HasPrefix(rest, "internal/") {
@@ -179,8 +178,8 @@ func TestInnerWalls(t *testing.T) {
 	}
 }
 
-// pure rooms get time, randomness and bytes as arguments. So do internal/framing, which
-// belongs to the frame format, and internal/myrinet/channels, a protocol of the cards.
+// pure is the set of pure layers, whose functions get time, randomness and bytes as arguments. Two other packages
+// are pure: internal/framing, which encodes frames, and internal/myrinet/channels, a protocol between cards.
 var pure = map[string]bool{"ethertype": true, "reliability": true}
 
 func isPure(dir string) bool {
@@ -209,14 +208,14 @@ func TestPureRooms(t *testing.T) {
 	}
 }
 
-// machines are the packages below vipl that get time and frames as arguments.
+// machines lists the state machines below vipl, which get time and frames as arguments.
 var machines = []string{"vipl/internal/conn", "vipl/internal/engine", "vipl/internal/handshake"}
 
-// fabric is the packages of the emulated fabric that run in virtual time.
+// fabric lists the packages of the emulated fabric that run in virtual time.
 var fabric = []string{"transport/myrinet", "internal/myrinet/crossbar", "internal/myrinet/hardware", "internal/myrinet/topology", "internal/myrinet/mapper"}
 
-// clockless packages run under virtual time, so the wall clock and the global
-// source of randomness must not reach them.
+// clockless reports whether a package must run in virtual time. Such a package must not use the wall clock or the
+// global source of random numbers.
 func clockless(dir string) bool {
 	return isPure(dir) || slices.Contains(machines, dir) || dir == "transport/sim" || dir == "transport/fault" || slices.Contains(fabric, dir)
 }
@@ -234,7 +233,7 @@ func TestNoClock(t *testing.T) {
 	}
 }
 
-// Unsafe code is kept where a reader looks for it: in files whose name says so.
+// TestUnsafeFiles checks that only files named *_unsafe.go import unsafe, and that no file uses cgo.
 func TestUnsafeFiles(t *testing.T) {
 	for _, s := range sources(t) {
 		base := strings.TrimSuffix(path.Base(s.name), ".go")
@@ -249,8 +248,8 @@ func TestUnsafeFiles(t *testing.T) {
 	}
 }
 
-// Random tests must be repeatable: they take their seed from a flag or a
-// constant, never from the global source.
+// TestSeededTests checks that random tests are repeatable: they take their seed from a flag or a constant, and never
+// use the global source of random numbers.
 func TestSeededTests(t *testing.T) {
 	global := []string{"Int", "IntN", "Int64", "Int64N", "Uint32", "Uint64", "Float64", "Perm", "Shuffle", "N"}
 	for _, s := range sources(t) {

@@ -76,7 +76,7 @@ func (m *MPI) run(ctx context.Context, l *lab.Lab, args []string, out, errOut io
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "UCX_LOG_LEVEL=error")
-	if hosts != nil { // UCX would detect that all namespaces are on one machine, and would use shared memory
+	if hosts != nil { // UCX would detect that all namespaces are on one machine, and would use shared memory, so allow only TCP
 		cmd.Env = append(cmd.Env, "UCX_TLS=tcp,self", "UCX_NET_DEVICES="+lab.Interface)
 	}
 	cmd.Stdout, cmd.Stderr = out, errOut

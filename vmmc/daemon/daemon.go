@@ -52,9 +52,9 @@ type Daemon struct {
 	ctx     context.Context // ends with it
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	asks    errands[uint32]        // about tickets, by user
-	reports errands[uint32]        // of deaths
-	replies errands[ethertype.MAC] // by node
+	asks    errands[uint32]        // requests that verify tickets, by user
+	reports errands[uint32]        // reports of deaths, by user of the dead process
+	replies errands[ethertype.MAC] // responses to other daemons, by node
 	once    sync.Once
 
 	mu    sync.Mutex

@@ -91,7 +91,7 @@ func (w *doing) ask(p *proof) {
 	})
 }
 
-// whose asks once for the user of a ticket.
+// whose makes one attempt to verify a ticket, and returns the user of the process that has shown it.
 func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
 	d.mu.Lock()
 	at := p.c.self.Addr

@@ -7,27 +7,28 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
-// errands schedules questions to other daemons, asked for users or answered to nodes. A question takes
-// seconds if the other node does not reply, and a process can name nodes that do not exist. So each key, a
-// user or a node, gets only some of the places. Keys whose questions wait for a place take turns.
+// errands schedules the exchanges with other daemons: requests that this daemon sends for a local user, or
+// responses that it sends to a node. An exchange takes seconds if the other node does not respond, and a
+// process can name nodes that do not exist. So each key, a user or a node, gets only some of the places.
+// Keys with exchanges that wait for a place take turns.
 type errands[K comparable] struct {
-	places, each int          // maximum running errands, in total and of one key
-	most         int          // maximum waiting errands of one key; 0 means no limit
+	places, each int          // maximum number of running exchanges, in total and of one key
+	most         int          // maximum number of waiting exchanges of one key; 0 means no limit
 	spawn        func(func()) // runs a function concurrently
 
 	mu      sync.Mutex
 	running int
 	of      map[K]*errandsOf
-	turns   []K // keys with waiting errands
+	turns   []K // keys with waiting exchanges
 }
 
-// errandsOf are the errands of one key.
+// errandsOf holds the exchanges of one key.
 type errandsOf struct {
 	waiting fifo.Queue[func()]
 	running int
 }
 
-// runWhenFree runs f when a place is free. It returns false, and does nothing, if too many of k wait.
+// runWhenFree runs f when a place is free. It returns false, and does nothing, if too many exchanges of k wait.
 func (e *errands[K]) runWhenFree(k K, f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +50,7 @@ func (e *errands[K]) runWhenFree(k K, f func()) bool {
 	return true
 }
 
-// startWaiting starts errands while places are free. The caller must hold mu.
+// startWaiting starts waiting exchanges while places are free. The caller must hold mu.
 func (e *errands[K]) startWaiting() {
 	for i := 0; i < len(e.turns) && e.running < e.places; {
 		k := e.turns[i]
@@ -71,7 +72,7 @@ func (e *errands[K]) startWaiting() {
 	}
 }
 
-// end finishes an errand.
+// end frees the place of an exchange, and starts waiting ones.
 func (e *errands[K]) end(k K, o *errandsOf) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -94,7 +94,7 @@ func read(conn *net.UnixConn, uid uint32, b []byte) (int, error) {
 	return m.N, err
 }
 
-// hear reads and handles the messages of a process. It returns true if the process ended, and false
+// hear reads and handles messages from a process. It returns true if the process ended, and false
 // if the daemon disconnected it.
 func (d *Daemon) hear(conn *net.UnixConn, c *client) (ended bool) {
 	b := make([]byte, directory.MaxMessage+1)

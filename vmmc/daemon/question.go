@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// Messages between daemons. A question is the private data of a connection request, which proves
-// the asker's address. The answer is the only message on the connection.
+// Messages between daemons. A request is the private data of a VI connection request, which proves the
+// requesting node's address. The response is the only message on the connection.
 //
 //	offset  size  field
 //	     0     4  magic number
@@ -17,9 +17,9 @@ import (
 //	     5     1  whose (1) or died (2)
 //	     6    20  the process that has shown the ticket, or has died
 //	    26    16  ticket
-//	    42     2  port at which it was shown, of the asker's node
+//	    42     2  port of the requesting node at which the ticket was shown
 //
-// The answer has the magic number, the version, whether the ticket is known, and the user.
+// The response has the magic number, the version, whether the ticket is known, and the user.
 const (
 	whose = 1
 	died  = 2

@@ -10,15 +10,15 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// This file is the half of a daemon that asks other daemons and answers them. Each question has its
-// own connection. So there is no state to keep, or to restore after a restart.
+// This file is the part of a daemon that sends requests to other daemons and responds to theirs. Each
+// request has its own connection. So there is no state to keep, or to restore after a restart.
 
-// Time limits of questions.
+// Time limits of requests to other daemons.
 const (
 	questionTime = 2 * time.Second // one attempt
 	askAgain     = 20 * time.Millisecond
 	askAgainMax  = 500 * time.Millisecond
-	askTime      = 5 * time.Second  // all attempts to ask about a ticket
+	askTime      = 5 * time.Second  // all attempts to verify a ticket
 	reportTime   = 30 * time.Second // all attempts to report a death
 )
 
@@ -67,7 +67,7 @@ func (s *segment) end(buf []byte) (vi *vipl.VI, d *vipl.Descriptor, release func
 	}, nil
 }
 
-// ask sends one question to the daemon of a node.
+// ask sends one request to the daemon of a node, and returns the response.
 func (s *segment) ask(ctx context.Context, node ethertype.MAC, q *question) (uid uint32, known bool, err error) {
 	ctx, cancel := s.nic.WithTimeout(ctx, questionTime)
 	defer cancel()
@@ -111,8 +111,8 @@ func (s *segment) persist(d time.Duration, try func() bool) bool {
 	return true
 }
 
-// serve answers questions until ctx ends or the segment is closed. add runs a function concurrently. It
-// returns false if too many questions of the asker wait.
+// serve responds to requests of other daemons until ctx ends or the segment is closed. add runs a function
+// concurrently. It returns false if too many requests of the same node wait.
 func (s *segment) serve(ctx context.Context, add func(asker ethertype.MAC, f func()) bool) error {
 	for {
 		r, err := s.listener.Wait(ctx)
@@ -128,7 +128,7 @@ func (s *segment) serve(ctx context.Context, add func(asker ethertype.MAC, f fun
 	}
 }
 
-// reply answers one question.
+// reply responds to one request.
 func (s *segment) reply(ctx context.Context, r *vipl.Request) {
 	asker := r.Remote().MAC
 	q, ok := parseQuestion(r.Data(), asker, s.nic.Addr().MAC)
@@ -146,6 +146,6 @@ func (s *segment) reply(ctx context.Context, r *vipl.Request) {
 	ctx, cancel := s.nic.WithTimeout(ctx, questionTime)
 	defer cancel()
 	if r.Accept(ctx, vi) == nil && vi.PostSend(d) == nil {
-		_, _ = vi.SendWait(ctx) // the asker retries if the answer is lost
+		_, _ = vi.SendWait(ctx) // if the response is lost, the other daemon retries
 	}
 }

@@ -72,7 +72,7 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// quoted returns words of a process, quoted so that they are safe to print on a terminal.
+// quoted returns strings that a process has chosen, quoted so that they are safe to print on a terminal.
 func quoted(words ...string) string {
 	var b strings.Builder
 	for i, w := range words {

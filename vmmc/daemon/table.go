@@ -19,7 +19,7 @@ import (
 type world interface {
 	// tell sends a message to a process.
 	tell(c *client, m directory.Message)
-	// gone reports whether a process has ended although its client still exists.
+	// gone reports whether a process has ended although the table still has its client.
 	gone(c *client) bool
 	// advertise makes addr findable on the segment by name, until withdraw.
 	advertise(name string, addr ethertype.Addr)
@@ -27,7 +27,8 @@ type world interface {
 	// seek looks w.key up on the segment and calls table.found. If w.stop is set, calling it
 	// cancels the search.
 	seek(w *want)
-	// ask asks the node that a ticket comes from about it, and calls table.answered.
+	// ask requests from the daemon of the node of q.from whether that process has shown the ticket, and the
+	// process's user. It then calls table.answered.
 	ask(q *proof)
 	// report sends the death of c to the daemon of a node, and then calls table.reported.
 	report(c *client, node ethertype.MAC)
@@ -55,8 +56,8 @@ const (
 	costTicket = 256
 	costNode   = 96
 	costBehind = 1 << 10
-	costProof  = 512 // until the proof is answered
-	costReport = 512 // until the other daemon has confirmed it, or does not answer
+	costProof  = 512 // until the other daemon has responded, or ask has given up
+	costReport = 512 // until the other daemon has confirmed the report, or has not responded in time
 )
 
 // client is a process of the node.
@@ -79,12 +80,12 @@ type client struct {
 	wants   map[uint32]*want
 	tickets map[provider.Ticket]ethertype.Addr // the exporter that each ticket is for
 	met     map[ethertype.MAC]struct{}         // nodes to notify of its death
-	proofs  int                                // without an answer
+	proofs  int                                // Prove requests without a response
 	next    []func()                           // functions to run when it has ended
 	behind  []directory.Message                // if not nil, it waits for the end of another process: its messages so far
 }
 
-// want is a Match without an answer yet.
+// want is a Match request without a response yet.
 type want struct {
 	c    *client
 	seq  uint32
@@ -93,7 +94,7 @@ type want struct {
 	done bool
 }
 
-// proof is a Prove without an answer yet.
+// proof is a Prove request without a response yet.
 type proof struct {
 	c      *client
 	seq    uint32
@@ -165,8 +166,8 @@ func (t *table) connect(pid int32, uid uint32, conn any) *client {
 	return c
 }
 
-// hear handles a message. It returns false if the process violates the protocol; the caller then
-// disconnects it.
+// hear handles a message from a process. It returns false if the process violates the protocol, or has
+// left; the caller then disconnects the process.
 func (t *table) hear(c *client, m *directory.Message) bool {
 	if c.left {
 		return false
@@ -214,7 +215,7 @@ func (t *table) hear(c *client, m *directory.Message) bool {
 	return true
 }
 
-// outside answers a process that has not entered, or was refused.
+// outside responds to a process that has not entered, or was refused.
 func (t *table) outside(c *client, m *directory.Message) bool {
 	switch m.Kind {
 	case directory.Match:
@@ -348,8 +349,8 @@ func (t *table) unexport(c *client, id uint32, word string) {
 	t.unname(c, directory.WordKey(c.scope, word))
 }
 
-// match answers at once if the exporter is known and on this node. Otherwise it asks the segment
-// until the exporter is found on either.
+// match responds at once if the exporter is on this node. Otherwise it starts a search of the segment, and
+// responds when the exporter is found on the segment or on this node.
 func (t *table) match(c *client, m *directory.Message) bool {
 	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants || !c.charge(costWant) {
 		return false
@@ -384,7 +385,7 @@ func (t *table) drop(w *want) {
 	}
 }
 
-// found answers a want with a ticket for the exporter.
+// found responds to a want with a ticket for the exporter.
 func (t *table) found(w *want, addr ethertype.Addr) {
 	if w.done {
 		return
@@ -398,7 +399,7 @@ func (t *table) found(w *want, addr ethertype.Addr) {
 	t.world.tell(w.c, directory.Message{Kind: directory.Matched, Seq: w.seq, Addr: addr, Ticket: ticket})
 }
 
-// fail answers a want whose exporter cannot be looked up.
+// fail reports to the process of a want that the exporter cannot be looked up.
 func (t *table) fail(w *want, why error) {
 	if w.done {
 		return
@@ -442,7 +443,7 @@ func (t *table) whose(ticket provider.Ticket, from provider.Identity, at etherty
 	return c.uid, true
 }
 
-// answered handles the answer about a ticket.
+// answered handles the result of world.ask, and responds to the Prove request.
 func (t *table) answered(q *proof, uid uint32, proven bool) {
 	if q.paid {
 		t.gate.Give(q.c.uid, costProof)

@@ -39,7 +39,7 @@ const (
 	byeNobody             // no such process
 	byeBroken             // the other side violates the protocol
 	byeRefused            // a write of the other side was refused
-	byeAnswer             // answers the other side's bye
+	byeAnswer             // confirms the bye of the other side
 )
 
 var errNode = errors.New("lanai: no route to the node")
@@ -61,7 +61,7 @@ func (p *process) part(k *conn) {
 	p.h.host.Engine.Unlock()
 }
 
-// parts ends the partings whose peer has confirmed, according to heard.
+// parts ends the partings whose peer has confirmed the end of the connection. heard reports whether a peer has.
 func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(p.parted), ethertype.Addr.Compare) {
 		if x := p.parted[at]; heard(at, x) {
@@ -76,8 +76,8 @@ func (p *process) parts(heard func(at ethertype.Addr, x parting) bool) {
 
 var errParted = errors.New("lanai: the peer has not yet acknowledged the end of the previous connection")
 
-// conn returns the connection with a process, and creates it if necessary. asked means that the
-// other process has requested it.
+// conn returns the connection with a process, and creates it if necessary. asked means that the other
+// process has requested the connection.
 func (p *process) conn(at ethertype.Addr, asked bool) (*conn, error) {
 	if p.closed {
 		return nil, provider.ErrClosed
@@ -134,7 +134,7 @@ func (h *Card) line(mac ethertype.MAC) (node int, line uint64, ok bool) {
 	return node, h.prog.lines[node].number, true
 }
 
-// say sends a message to the peer.
+// say sends a message to the peer process.
 func (k *conn) say(body []byte) {
 	p := k.p
 	e := envelope{port: k.at.Port, from: p.self}
@@ -212,7 +212,7 @@ func (p *process) receive(e *event) {
 	}
 }
 
-// stray answers a message of a connection that no longer exists: nothing more will be sent.
+// stray handles a message of a connection that no longer exists: it notifies the sender with a bye.
 func (p *process) stray(e *event) {
 	h := p.h
 	to := envelope{port: e.from.Port, incarnation: e.id.Incarnation, from: p.self}
@@ -229,7 +229,7 @@ func (p *process) stray(e *event) {
 	}
 }
 
-// hear handles a message of the connection.
+// hear handles a message that the peer sent on the connection.
 func (k *conn) hear(kind byte, r *asking.Reader) {
 	switch kind {
 	case sayAsk:

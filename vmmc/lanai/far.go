@@ -274,13 +274,13 @@ func (g *farProcess) grant(k *conn, r run, mem []byte) {
 	g.line.Send(memo{Do: doGrant, Port: g.p.port, First: r.first, Pages: r.n, At: at, Size: len(mem), MAC: k.at.MAC, Other: k.at.Port, Line: k.line})
 }
 
-// shut revokes frames. When it returns, nothing is written to them any more, even if the card is
-// gone.
+// shut revokes frames. After it returns, the card no longer writes to them, even if the connection to
+// the card has ended.
 func (g *farProcess) shut(r run) {
 	_, _ = g.request(memo{Do: doShut, Port: g.p.port, First: r.first, Pages: r.n})
 }
 
-// tookAtOnce is how many handled messages and notifications a process reports to the card together.
+// tookAtOnce is the number of handled messages and notifications that a process reports to the card in one memo.
 const tookAtOnce = 8
 
 // took counts n messages and notifications that the process has handled, and reports them to the card when
@@ -453,8 +453,8 @@ func (f *far) hear(n *memo) {
 	}
 }
 
-// question asks the card a question whose answer may take time. It returns an error if ctx or the
-// connection ends before the answer.
+// question sends a request whose response may take a long time, and waits for it. It returns an error
+// if ctx or the connection ends before the response arrives.
 func (f *far) question(ctx context.Context, n memo) (answer memo, err error) {
 	select {
 	case f.places <- struct{}{}:
@@ -584,7 +584,7 @@ func (d *farDirectory) Unexport(_ uint32, word string) {
 	}
 }
 
-// Match asks all nodes.
+// Match makes the card look up a name on all nodes.
 func (d *farDirectory) Match(ctx context.Context, name directory.Name) (directory.Found, error) {
 	a, err := d.question(ctx, memo{Do: doFind, Port: d.self.Addr.Port, Scope: d.scope, Name: name})
 	if err == nil && a.Error != "" {
@@ -593,7 +593,7 @@ func (d *farDirectory) Match(ctx context.Context, name directory.Name) (director
 	return directory.Found{Addr: ethertype.Addr{MAC: a.MAC, Port: a.Other}}, err
 }
 
-// Prove asks for the user of a process.
+// Prove requests the user of a process from the card.
 func (d *farDirectory) Prove(_ provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool)) {
 	go func() {
 		a, err := d.question(context.Background(), memo{Do: doWhose, Port: d.self.Addr.Port, MAC: from.Addr.MAC, Other: from.Addr.Port, Incarnation: from.Incarnation})

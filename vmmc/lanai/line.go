@@ -15,18 +15,18 @@ import (
 // card receives a new number after an earlier one, or after the other side has accepted packets,
 // the other side has lost its state or has given the line up. The card then ends everything that
 // depended on the line, and begins anew itself. It echoes the number that it has received, so the
-// other side recognizes the answer and does not begin anew once more.
+// other side recognizes the response and does not begin anew once more.
 //
 // A line accepts only packets with the epoch of their channel, which the receiver has sent to the
 // node's address. A station that merely claims to be the node does not know the epoch, and its line
-// numbers are ignored. A packet whose position is already taken, or too far ahead, shows that
-// another station has spoken for the node: the line ends. The exception is the position of a
-// refused packet, which may be retransmitted until its sender learns of the refusal.
+// numbers are ignored. If a packet's position is already taken, or too far ahead, another
+// station has sent packets under the node's address: the line ends. The exception is the position
+// of a refused packet, which may be retransmitted until its sender receives the refusal.
 type line struct {
 	number uint64 // number of the outgoing direction
 	heard  uint64 // the other side's number, since number began; 0 for none
 	floor  uint64 // the highest number of the other side so far
-	taken  bool   // the other side has accepted a packet since number began, so it knows number
+	taken  bool   // the other side has accepted a packet since number began, so it has received number
 
 	waiting fifo.Queue[*buffer]  // not sent yet, in order
 	order   uint32               // position of the next packet to send
@@ -34,7 +34,7 @@ type line struct {
 	refused [channelCount]uint64 // by channel: 1 + the position of the last refused packet, 0 for none
 	under   int                  // packets in flight
 	held    int                  // buffers used by its packets
-	last    int64                // when the other side was last heard, or had nothing to answer
+	last    int64                // when the last packet or acknowledgement from the other side arrived, or this side began to wait for one
 	users   int                  // connections and others that depend on the line
 	replies int                  // the driver's messages that wait for a buffer
 	pinged  bool                 // a ping waits for a buffer
@@ -58,7 +58,7 @@ func (p *program) judge(node int, h *header) bool {
 	case h.line == l.heard && h.line != 0:
 	case h.line <= l.floor || h.order != 0:
 		if h.line == l.floor && h.echo != l.number && l.under+l.waiting.Len() == 0 {
-			p.h.ping(node) // it does not know that its line has ended
+			p.h.ping(node) // a ping notifies the other side that its line has ended
 		}
 		return false // from a line that has ended, or not its first packet
 	case (l.heard != 0 || l.taken) && h.echo != l.number: // the other side has lost its state
@@ -71,12 +71,12 @@ func (p *program) judge(node int, h *header) bool {
 	return p.current(l, h)
 }
 
-// hear starts to accept a line of the other side.
+// hear starts to accept packets of the line with the given number.
 func (l *line) hear(number uint64) {
 	l.heard, l.floor, l.expect, l.refused = number, number, 0, [channelCount]uint64{}
 }
 
-// refuse records a refused packet: it is retransmitted if its sender does not learn of the refusal.
+// refuse records a refused packet. The sender retransmits it until it receives the refusal.
 func (l *line) refuse(h *header) { l.refused[h.ch.Channel] = uint64(h.order) + 1 }
 
 // refusedBefore reports whether a packet was refused.

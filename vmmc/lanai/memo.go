@@ -40,32 +40,32 @@ type memo struct {
 	fds []int
 }
 
-// Requests of a program. The card answers them in order, with the same word.
+// Requests from a program. The card responds to them in order, with the same Do.
 const (
 	doHello = "hello" // requests the page of bells
-	doJoin  = "join"  // adds a process; the answer carries its page
-	doAlloc = "alloc" // allocates memory; the answer carries it
+	doJoin  = "join"  // adds a process; the response carries its page
+	doAlloc = "alloc" // allocates memory; the response carries it
 	doShut  = "shut"  // revokes frames
 	doEnter = "enter" // registers the process's number
-	doWord  = "word"  // adds a word that names the process
+	doWord  = "word"  // adds a name of the process
 
 	doUnname = "unname" // removes all names of the process, which may already have ended
 )
 
-// Messages of a program without an answer, or with a later one.
+// Messages from a program that have no response, or a later one.
 const (
 	doLeave  = "leave"  // the process has ended
 	doFree   = "free"   // frees memory
 	doGrant  = "grant"  // lets an importer write to memory
 	doSay    = "say"    // a message to another process, which receives doHeard
-	doFind   = "find"   // looks for a name; the answer is doFound
-	doUnfind = "unfind" // cancels a question
-	doWhose  = "whose"  // asks for the user of a process; the answer is doTheirs
+	doFind   = "find"   // looks up a name; the response is doFound
+	doUnfind = "unfind" // cancels a doFind
+	doWhose  = "whose"  // requests the user of a process; the response is doTheirs
 	doUnword = "unword"
-	doTook   = "took" // the process has handled that many messages; without a process: lines
+	doTook   = "took" // the process has handled Size messages; without a process: the program has read Size doLine messages
 )
 
-// Messages of the card.
+// Messages from the card.
 const (
 	doLine    = "line"    // the number of the line to a node; earlier lines have ended
 	doHeard   = "heard"   // a message from another process

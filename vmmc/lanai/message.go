@@ -10,9 +10,9 @@ import (
 
 // Messages between drivers: the first byte is the kind; integers are big-endian.
 const (
-	ctlPing    = 1 + iota // empty: its channel answers it
+	ctlPing    = 1 + iota // empty: the channel acknowledges it
 	ctlProcess            // a message from a process to another one: envelope, body
-	ctlNobody             // the destination process does not exist: envelope as in an answer
+	ctlNobody             // the destination process does not exist: envelope as in a response
 	ctlRefused            // port of the process, frame: it has written to memory that it may not write
 	ctlQuery              // seq, key: which process has this name?
 	ctlFound              // seq, identity of the process
@@ -39,7 +39,7 @@ const (
 // envelope holds the sender and the receiver of a message between processes.
 type envelope struct {
 	port        uint16 // of the receiver
-	incarnation uint64 // of the receiver, 0 if the sender does not know it
+	incarnation uint64 // of the receiver, or 0 if unknown to the sender
 	from        provider.Identity
 }
 
@@ -64,7 +64,7 @@ func parseEnvelope(r *asking.Reader, mac ethertype.MAC) (e envelope) {
 	return e
 }
 
-// hear handles a message from the driver of another node, or of this one. The caller must hold the
+// hear handles a message from a driver: of another node, or of this one. The caller must hold the
 // lock.
 func (h *Card) hear(m *message) {
 	r := asking.Reader{B: m.data}

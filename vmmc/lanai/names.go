@@ -12,8 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
-// names is a host's directory: the names of its processes, and searches for those of others. It
-// asks all nodes repeatedly. The host's lock guards it.
+// names is a host's directory: the names of its processes, and look-ups of other
+// nodes' names. A look-up repeats its query to all nodes. The host's lock guards names.
 type names struct {
 	h     *Card
 	mine  map[string]ethertype.Addr
@@ -25,12 +25,12 @@ type names struct {
 type look struct {
 	gate  progress.Gate
 	found ethertype.Addr
-	of    ethertype.MAC // node that is asked for the user of a process
+	of    ethertype.MAC // node of the process whose user is requested
 	uid   uint32
 	is    bool
 }
 
-// Delays between questions.
+// Delays between repeated queries.
 const (
 	askMin = 500 * time.Microsecond
 	askMax = 50 * time.Millisecond
@@ -40,14 +40,14 @@ func (n *names) init(h *Card) {
 	*n = names{h: h, mine: map[string]ethertype.Addr{}, looks: map[uint32]*look{}}
 }
 
-// asked answers another node's query.
+// asked responds to another node's query if a process of this node has the name.
 func (n *names) asked(node int, seq uint32, key string) {
 	if at, ok := n.mine[key]; ok {
 		n.h.query(node, be16(be32([]byte{ctlFound}, seq), at.Port))
 	}
 }
 
-// found handles an answer.
+// found handles the response to a query for a name.
 func (n *names) found(seq uint32, at ethertype.Addr) {
 	if l := n.looks[seq]; l != nil && !l.is && l.of == (ethertype.MAC{}) {
 		l.found, l.is = at, true
@@ -64,7 +64,7 @@ func (n *names) user(port uint16, incarnation uint64) (uid uint32, ok bool) {
 	return s.uid, true
 }
 
-// theirs handles the answer with the user of another node's process.
+// theirs handles the response with the user of another node's process.
 func (n *names) theirs(mac ethertype.MAC, seq, uid uint32) {
 	if l := n.looks[seq]; l != nil && !l.is && l.of == mac {
 		l.uid, l.is = uid, true
@@ -75,7 +75,7 @@ func (n *names) theirs(mac ethertype.MAC, seq, uid uint32) {
 // whoseLimit is the timeout of whose.
 const whoseLimit = 2 * time.Second
 
-// whose asks the node of a process for its user, repeatedly.
+// whose requests the user of a process from its node, and repeats the request until a response arrives.
 func (n *names) whose(ctx context.Context, at ethertype.Addr, incarnation uint64) (uid uint32, proven bool) {
 	e := &n.h.host.Engine
 	ctx, cancel := e.WithTimeout(ctx, whoseLimit)
@@ -216,13 +216,13 @@ func (d *hostDirectory) Unexport(_ uint32, word string) {
 	d.h.host.Engine.Unlock()
 }
 
-// Match asks all nodes.
+// Match sends the query to all nodes until one responds.
 func (d *hostDirectory) Match(ctx context.Context, name directory.Name) (directory.Found, error) {
 	at, err := d.h.names.find(ctx, name.Key(d.scope))
 	return directory.Found{Addr: at}, err
 }
 
-// Prove asks the node of the process, whose driver knows the user.
+// Prove requests the user of a process from the driver of the process's node.
 func (d *hostDirectory) Prove(_ provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool)) {
 	if d.h.Virtual() { // other goroutines do not run there
 		answer(0, false)

@@ -41,7 +41,7 @@ type process struct {
 	guest   *farProcess      // on a card of another process, else nil
 	backlog fifo.Queue[part] // requests that wait for a slot
 	inbox   []event
-	cuts    map[ethertype.MAC]int // where in inbox it says that connections with a node have ended
+	cuts    map[ethertype.MAC]int // index in inbox of the event that the connections with a node have ended
 	gate    progress.Gate
 	kicked  bool
 }
@@ -252,7 +252,7 @@ func (p *process) Turn() {
 	}
 }
 
-// ofOthers returns 1 for an event that counts in told, else 0.
+// ofOthers returns 1 for an event that the account told counts, else 0.
 func (e *event) ofOthers() int {
 	switch e.kind {
 	case eventMessage, eventNote, eventRefused, eventStale:
@@ -261,7 +261,7 @@ func (e *event) ofOthers() int {
 	return 0
 }
 
-// took returns room for events of other processes after Turn has handled some. The caller must hold
+// took reports that Turn has handled events of other processes, which makes room for further ones. The caller must hold
 // the host's lock.
 func (p *process) took() {
 	if p.guest == nil {
@@ -283,7 +283,7 @@ func (p *process) relation(to ethertype.Addr) relation {
 	return stranger
 }
 
-// knows changes the number of connections and partings with a process. The caller must hold the
+// knows adds by to the number of connections and partings with a process. The caller must hold the
 // host's lock.
 func (p *process) knows(at ethertype.Addr, by int) {
 	if p.known[at] += by; p.known[at] == 0 {

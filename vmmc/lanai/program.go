@@ -316,7 +316,7 @@ func (p *program) end(b *buffer, how ending) {
 	}
 }
 
-// tell reports the end of a request to the host, with the result of its first failed part, if any.
+// tell reports the completion of a request to the host, with the result of its first failed part, if any.
 func (p *program) tell(q *queue, number uint32, how ending) {
 	slot := &q.under[(number-1)%slots]
 	if slot.how != 0 && slot.number == number {
@@ -354,7 +354,7 @@ func (p *program) release(b *buffer, how ending) {
 func (p *program) wait(b *buffer) {
 	l := &p.lines[b.node]
 	if l.waiting.Len()+l.under == 0 {
-		l.last = p.now // there was nothing to answer before
+		l.last = p.now // no packet waited for an acknowledgement before
 	}
 	l.waiting.Push(b)
 }

@@ -159,9 +159,9 @@ func (p *program) admit(r *hardware.Received) fate {
 	return stored
 }
 
-// passes checks channel and line of a packet, and answers if it is not accepted. The line accepts
-// only packets with the channel's epoch: their sender has received an answer from this card, so its
-// address is genuine.
+// passes checks the channel and the line of a packet, and sends a NACK if the packet is not accepted. The
+// line accepts only packets with the channel's epoch: their sender has received an acknowledgement from
+// this card, so its address is genuine.
 func (p *program) passes(node int, h *header, r *hardware.Received) fate {
 	if p.answers.Len() >= mostAnswers && p.pending(node, h.ch.Channel) == nil {
 		p.count.Unanswered++
@@ -172,19 +172,19 @@ func (p *program) passes(node int, h *header, r *hardware.Received) fate {
 	if v == channels.ArrivalNew {
 		if !p.judge(node, h) {
 			p.count.Stale++
-			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // without an answer: its sender gives the line up
+			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // send no NACK: the sender ends the line
 			return dropped
 		}
 		if h.order == l.expect && (h.kind == kindChunk || p.h.hasRoom()) {
 			l.expect++
 			return stored
 		}
-		if l.refusedBefore(h) { // the answer was lost
+		if l.refusedBefore(h) { // the NACK was lost: repeat it
 			p.reply(node, p.recv.Refuse(node, h.ch.Channel, channels.NackNoEndpoint))
 			return dropped
 		}
-		if h.order-l.expect >= channelCount { // another station has spoken for the node, and waiting would not end
-			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // without an answer: it learns of the line's end
+		if h.order-l.expect >= channelCount { // another station has sent packets under the node's address: the missing packet would never arrive
+			p.recv.Refuse(node, h.ch.Channel, channels.NackResident) // send no NACK: the new line that cut begins notifies the sender
 			p.count.Stale++
 			p.cut(node)
 			return dropped

@@ -16,7 +16,7 @@ type queue struct {
 	blocks [2]hardware.Block
 	table  outgoing
 	tlb    tlb
-	lines  []byte // for a process elsewhere: the line numbers that it knows; nil for others
+	lines  []byte // for a process of another program: the line numbers that were reported to it; nil for others
 	words  []byte // in the host's memory: the status word of each slot
 	copied [slotSize]byte
 
@@ -99,7 +99,7 @@ func (p *program) check(q *queue) ending {
 	}
 	q.node, q.number = node, p.lines[node].number
 	if q.lines != nil && shared.Load(q.lines, node*lineWord) != uint32(q.number) {
-		return endLost // the process does not yet know that the line has ended
+		return endLost // the end of the line was not yet reported to the process
 	}
 	return endDone
 }

@@ -34,7 +34,7 @@ const (
 	mostLines   = 512     // lines reported to one program that it has not read
 	mostSaying  = 32      // messages of one program that have not begun to leave
 	mostWords   = 4096    // of all programs of one user, including ended ones
-	mostBacklog = 1 << 20 // bytes of answers that a program has not read
+	mostBacklog = 1 << 20 // bytes of responses that a program has not read
 	mostUntaken = 1 << 27 // bytes of other unread messages: more than the processes of one program can cause
 	userPart    = 4       // of processes and memory, for one user
 )
@@ -43,7 +43,7 @@ const (
 type limits struct {
 	guests *admission.Gate[uint32] // connections: VMMC processes, until their parts of the incoming page table are free
 	memory *admission.Gate[uint32] // bytes shared with the card
-	words  map[uint32]int          // messages that have not begun to leave
+	words  map[uint32]int          // messages that the card has not begun to send
 }
 
 // Serve lets programs of other processes use the card, until ctx is done or the card fails permanently.
@@ -130,16 +130,16 @@ type tenant struct {
 	calls *shared.Bell // rung by the program
 	news  *shared.Bell
 	ctx   context.Context // ends with its connection, and with Serve
-	work  sync.WaitGroup  // its open questions
+	work  sync.WaitGroup  // its open requests with a later response
 
 	// Guarded by the host's lock.
 	guests [shared.Bits]*guest // by bit
-	told   map[int]uint64      // line numbers reported to it, by node
-	lines  int                 // reported lines that it has not read
-	saying int                 // messages that have not begun to leave
+	told   map[int]uint64      // line numbers reported to the program, by node
+	lines  int                 // reported lines that the program has not read
+	saying int                 // messages that the card has not begun to send
 	room   progress.Gate       // opens when one leaves
 	finds  map[uint32]context.CancelFunc
-	asked  int // open questions
+	asked  int // open requests with a later response
 }
 
 // guest is a process of a tenant.
@@ -157,17 +157,17 @@ type guest struct {
 	memory int64           // bytes that it shares
 }
 
-// acquaintance is a peer of a guest, from its first message until it announces that it sends
-// nothing more.
+// acquaintance is the record of a guest's peer. It exists from the first message between the two until the
+// peer announces that it sends nothing more.
 type acquaintance struct {
 	node        int
 	line        uint64
 	incarnation uint64 // 0 if unknown
-	met         bool   // the process has sent it a message, or granted it memory
-	imports     bool   // it was granted memory to write
-	said        bool   // the process has sent it a bye
-	mute        bool   // the process has sent a bye, and neither has sent anything since
-	bye         bool   // it has sent a bye that the process has not answered
+	met         bool   // the guest has sent the peer a message, or granted it memory
+	imports     bool   // the guest has granted the peer memory to write
+	said        bool   // the guest has sent the peer a bye
+	mute        bool   // the guest has sent a bye, and neither has sent a message since
+	bye         bool   // the peer has sent a bye that the guest has not confirmed
 }
 
 // tenant serves a program until its connection ends. When work is done it no longer waits.
@@ -237,7 +237,7 @@ func (h *Card) announce() {
 	}
 }
 
-// announce reports nodes and lines to the program that it does not know yet.
+// announce reports to the program the nodes and lines that were not yet reported to it.
 func (t *tenant) announce() {
 	p := t.card.prog
 	if !p.ready {
@@ -252,15 +252,15 @@ func (t *tenant) announce() {
 	}
 }
 
-// send sends an answer to the program. A program that does not read its answers is disconnected.
+// send sends a response to the program. It disconnects a program that does not read its responses.
 func (t *tenant) send(n memo) {
 	if t.line.Send(n); t.line.Backlog() > mostBacklog {
 		passfd.HangUp(t.conn)
 	}
 }
 
-// tell sends an unsolicited message to the program. The limit is exceeded only if the program
-// reports messages as read that it has not read.
+// tell sends an unsolicited message to the program. It disconnects a program that exceeds the limit: that
+// program has reported messages as handled that it has not read.
 func (t *tenant) tell(n memo) {
 	if t.line.Tell(n); t.line.Told() > mostUntaken {
 		passfd.HangUp(t.conn)
@@ -554,8 +554,8 @@ func (g *guest) parts(at ethertype.Addr) {
 	}
 }
 
-// say sends a message to another process, with the name by which the card knows the sender. It
-// returns false if the request is invalid.
+// say sends a message of the guest to another process. The card fills in the sender's identity. It returns
+// false if the request is invalid.
 func (g *guest) say(n *memo) bool {
 	h, at := g.card, ethertype.Addr{MAC: n.MAC, Port: n.Other}
 	if len(n.Body) == 0 || len(n.Body) > mostData-1-envelopeSize {
@@ -585,7 +585,7 @@ func (g *guest) say(n *memo) bool {
 	return true
 }
 
-// sayBye records the process's bye. It reports false if the peer need not receive it.
+// sayBye records that the guest sends a bye. It returns false if the peer need not receive the bye.
 func (g *guest) sayBye(to ethertype.Addr, why []byte) bool {
 	x := g.peers[to]
 	if x == nil || x.mute {
@@ -593,12 +593,12 @@ func (g *guest) sayBye(to ethertype.Addr, why []byte) bool {
 	}
 	x.said, x.mute = true, true
 	if answered := x.bye || len(why) == 1 && (bye(why[0]) == byeNobody || bye(why[0]) >= byeAnswer); answered && !x.imports {
-		g.parts(to) // the peer sends no answer
+		g.parts(to) // the peer does not confirm this bye
 	}
 	return true
 }
 
-// speak queues a message.
+// speak queues a message that the card sends to another process.
 func (g *guest) speak(node int, e *envelope, body []byte) {
 	b := e.append(append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess))
 	g.saying++
@@ -673,7 +673,8 @@ func (g *guest) dropAll() {
 	}
 }
 
-// ask answers a question of the program concurrently with its other requests.
+// ask handles a request of the program concurrently with its other requests, because the response may take a
+// long time. It returns false if the request is invalid.
 func (t *tenant) ask(seq uint32, answer func(ctx context.Context) memo) bool {
 	if t.asked >= mostFinds || t.finds[seq] != nil {
 		return false
@@ -711,7 +712,7 @@ func (t *tenant) find(n *memo) bool {
 	})
 }
 
-// whose asks for the user of a process.
+// whose requests the user of a process from its node, for the program.
 func (t *tenant) whose(n *memo) bool {
 	at, incarnation := ethertype.Addr{MAC: n.MAC, Port: n.Other}, n.Incarnation
 	return t.ask(n.Seq, func(ctx context.Context) memo {
@@ -720,7 +721,7 @@ func (t *tenant) whose(n *memo) bool {
 	})
 }
 
-// tell implements listener.
+// tell implements listener: it forwards the event to the program.
 func (g *guest) tell(e event) {
 	n := memo{Port: g.seat.port, MAC: e.from.MAC, Other: e.from.Port}
 	switch e.kind {
@@ -764,8 +765,8 @@ func (g *guest) relation(to ethertype.Addr) relation {
 	return stranger
 }
 
-// heardBye handles a peer's bye. If the peer waits for an answer, the acquaintance lasts until the
-// process sends it, or leave does so.
+// heardBye handles a peer's bye. If the peer waits until the guest confirms the bye, the acquaintance lasts
+// until the guest, or leave, sends the confirmation.
 func (g *guest) heardBye(from ethertype.Addr, why []byte) {
 	x := g.peers[from]
 	if x == nil {
@@ -787,7 +788,7 @@ func (g *guest) finished(uint32, ending) { g.news.Ring(g.bit) }
 // touched implements listener.
 func (g *guest) touched() { g.news.Ring(g.bit) }
 
-// waiting implements listener: the program knows.
+// waiting implements listener: only the program counts its requests that wait for a slot.
 func (g *guest) waiting() int { return 0 }
 
 // leave ends the process. Its memory is no longer written, and its peers receive a bye as if it had
@@ -801,7 +802,7 @@ func (g *guest) leave() {
 	for _, at := range g.acquaintances() {
 		x := g.peers[at]
 		g.speak(x.node, &envelope{port: at.Port, incarnation: x.incarnation, from: g.seat.self}, []byte{sayBye, byte(byeClosed)})
-		if x.imports && !x.bye { // a peer that has sent its bye does not answer
+		if x.imports && !x.bye { // a peer that has sent its bye does not confirm this one
 			g.named++
 			h.kept = append(h.kept, kept{run: g.pages, frames: &h.frames, guest: g, node: x.node, peer: at, port: g.seat.port})
 			h.hang(x.node, 1, 0)

@@ -8,13 +8,13 @@ import (
 // Limits of the events that wait until a process handles them. A process may be idle for a long
 // time while other processes continue to send.
 const (
-	mostTold  = 1 << 20 // bytes of messages, in addition to the guaranteed part of each process that is not a stranger
+	mostTold  = 1 << 20 // bytes of messages, in addition to the guaranteed part of each sender that is not a stranger
 	mostNotes = 4096    // notifications, in addition to maxNotes of each process
 	toldCost  = 256     // bytes that a message counts in addition to its body
 )
 
-// newTold returns the account that limits the events (messages and notifications of other
-// processes) that wait until a process handles them.
+// newTold returns an account that limits the events that wait until a process handles them: messages and
+// notifications from other processes.
 func newTold() untaken.Account {
 	return untaken.Account{Most: mostTold, Notes: mostNotes, OwnNotes: maxNotes}
 }
@@ -22,29 +22,29 @@ func newTold() untaken.Account {
 // cost returns the cost of a message.
 func cost(body []byte) int { return toldCost + len(body)*4/3 }
 
-// relation is the relation of a process to another one.
+// relation describes which messages a process and a remote process have exchanged.
 type relation uint8
 
 const (
-	stranger   relation = iota // neither has sent anything to the other
-	heard                      // only the other one has sent something
-	acquainted                 // this process has sent something, or granted memory
+	stranger   relation = iota // neither process has sent a message to the other
+	heard                      // the remote process has sent a message; this process has sent none
+	acquainted                 // this process has sent a message, or granted memory
 	unwanted                   // a stranger, and the process has the maximum number of relations
 )
 
-// hearMessage passes another process's message to a process. It returns false if there is no room
-// for the message. The sender then receives a message that the process does not exist, and their
-// connection ends.
+// hearMessage passes a received message to the process. It returns false if there is no room for the
+// message. The driver then reports to the sender that the process does not exist, which ends their
+// connection.
 func (s *seat) hearMessage(e event) bool {
 	is := s.relation(e.from)
 	if len(e.body) > 0 && e.body[0] == sayBye {
 		switch {
-		case is != acquainted && is != heard: // a connection that has ended still waits for an answer
+		case is != acquainted && is != heard: // the sender still waits until this process confirms the end of the connection
 			s.h.prog.count.Untold++
 			return false
 		case s.told.End(e.from, cost(e.body)):
 			s.tell(e)
-		default: // the answer to the waiting message is for both
+		default: // a bye of this sender already waits; one confirmation is enough for both
 			s.h.prog.count.Untold++
 		}
 		return true
@@ -65,7 +65,7 @@ func (s *seat) hearMessage(e event) bool {
 	return false
 }
 
-// hearNote notifies a process that another process has written to a frame.
+// hearNote notifies the process that a remote process has written to a frame.
 func (s *seat) hearNote(frame uint32, from ethertype.Addr) {
 	if !s.told.Note(from) {
 		s.h.prog.count.Untold++
@@ -74,8 +74,8 @@ func (s *seat) hearNote(frame uint32, from ethertype.Addr) {
 	s.tell(event{kind: eventNote, frame: frame})
 }
 
-// hearRefusal notifies a process that a node has refused a write. If there is no room, the end of
-// the write reports it too.
+// hearRefusal notifies the process that a node has refused a write. If there is no room, the process
+// still learns of the refusal: the write completes with an error.
 func (s *seat) hearRefusal(from ethertype.Addr, frame uint32) {
 	if !s.told.Message(from, cost(nil), true) {
 		s.h.prog.count.Untold++

@@ -56,8 +56,9 @@ func (o *world) spread() error {
 	return o.w.StoreSync(o.ctx, 8*(o.n-len(mine)))
 }
 
-// settle is called after the sums, whose messages also carry the acknowledgements of the stores. To
-// wait in spread would require separate messages.
+// settle waits until the other ranks have acknowledged the stores of spread. It runs after the sums, because the
+// messages of the sums also carry the acknowledgements. Waiting in spread would need separate acknowledgement
+// messages.
 func (o *world) settle() error { return o.w.Sync(o.ctx) }
 
 func (o *world) sum(v float64) (float64, error) {

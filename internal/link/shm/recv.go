@@ -44,10 +44,10 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if l.closed {
 		return 0, transport.ErrClosed
 	}
-	// A frame that has arrived after Ready found nothing is usually the only one. Checking for
-	// another one would take the cache line of the next record away from its writer.
 	l.loan.from = nil
 	views = views[:min(len(views), transport.MaxBatch)]
+	// A frame that has arrived after Ready found nothing is usually the only one, so Recv returns at most one frame
+	// then. Checking for a second one would take the cache line of the next record away from its writer.
 	if l.idle.Load() {
 		latch.ReleaseBool(&l.idle, false)
 		views = views[:min(len(views), 1)]

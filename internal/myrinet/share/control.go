@@ -149,9 +149,9 @@ func Await(ctx context.Context, at iface.Interface) error {
 	}
 }
 
-// stranger returns the user of the process at the other end of a connection. refused is the reason
-// not to trust it: it belongs neither to root nor to this process's user. It is "" if the process
-// is trusted, or if anyUser is set.
+// stranger returns the user of the process at the other end of a connection. If that process belongs
+// neither to root nor to this process's user, and anyUser is not set, refused is the reason why this
+// process does not trust it. Otherwise refused is "".
 func stranger(conn *net.UnixConn, anyUser bool) (uid uint32, refused string) {
 	who, err := passfd.PeerOf(conn)
 	switch {

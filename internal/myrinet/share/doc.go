@@ -1,9 +1,9 @@
 // Package share lets several programs use one Myrinet card. A process that owns the card serves the
-// programs, whatever control program the card runs. They connect to its Desk, which checks them,
-// counts them by user and tells them the card's control program (Dial). The rest of this comment is
-// about cards that run package plain. Open, or the command bobnet card, serves such a card (VNT,
-// section 3.1: one card, many processes; VMMC, section 3). Attach is the program's side, a
-// transport.Link.
+// programs, whatever control program the card runs. They connect to its Desk (Dial), which checks the
+// user of each program, limits the number of programs per user, and reports which control program the
+// card runs. The rest of this comment is about cards that run package plain. Open, or the command
+// bobnet card, serves such a card (VNT, section 3.1: one card, many processes; VMMC, section 3). Attach
+// is the program's side, a transport.Link.
 //
 // # Memory
 //

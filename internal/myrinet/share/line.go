@@ -29,7 +29,7 @@ type Line struct {
 	mu      sync.Mutex
 	out     []parcel
 	waiting int // weight of messages from Send that are not yet written
-	told    int // weight of messages from Tell that are not yet written
+	told    int // weight of unsolicited messages (Tell) that are not yet written
 	closed  bool
 	stirred chan struct{} // of capacity 1
 	done    chan struct{} // closed after the last write
@@ -55,7 +55,7 @@ func NewLine(conn *net.UnixConn, uid uint32) *Line {
 // Send queues a message with up to 9 descriptors, which the line then owns. It does not block.
 func (l *Line) Send(message any, fds ...int) { l.send(message, fds, false) }
 
-// Tell queues a message that the other side has not requested. It counts in Told instead of
+// Tell queues an unsolicited message, which is not the response to a request. Told counts it instead of
 // Backlog.
 func (l *Line) Tell(message any) { l.send(message, nil, true) }
 
@@ -100,7 +100,7 @@ func (l *Line) Backlog() int {
 	return l.waiting
 }
 
-// Told returns the weight of the messages from Tell that the other side has not read, in bytes.
+// Told returns the weight of the unsolicited messages (Tell) that the other side has not read, in bytes.
 func (l *Line) Told() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // Caller is another process that uses a live card of this process. It rings a bell in shared memory
 // when it has work for the card. While this process polls its cable, it checks the bell too, and
-// the other process rings without a system call. While this process sleeps, the goroutine in Hear
-// sleeps on the bell.
+// the other process rings without a system call. While this process sleeps, the goroutine that runs Hear
+// sleeps until the bell is rung.
 type Caller struct {
 	host *Host
 	bell *shared.Bell
@@ -31,16 +31,16 @@ func (h *Host) NewCaller(bell *shared.Bell, take func() (some bool)) *Caller {
 	return c
 }
 
-// A process can ring without a reason as often as it likes, and thereby end the waits of Hear.
-// After mostVain consecutive rounds without work, only Hear checks its bell, and pauses before each
-// check, until there is work again.
+// A process can ring without a request as often as it likes, and so wake Hear each time. After mostVain
+// consecutive rounds without work, only Hear checks its bell, and pauses before each check, until there
+// is work again.
 const (
 	mostVain  = 64
 	vainPause = time.Millisecond
 )
 
-// Hear makes the card process the caller's requests while this process does not poll. It returns
-// after End.
+// Hear waits for the caller's bell while this process does not poll, and makes the card process the
+// caller's requests. It returns after End.
 func (c *Caller) Hear() {
 	for {
 		count := c.bell.Count()

@@ -24,8 +24,8 @@ const (
 	turnsAt   = EntrySize - MaxHops
 )
 
-// Straight is the table of a card that knows no other card, as a direct cable needs. Behind a
-// switch it is harmless, because the switch drops packets without a route at once.
+// Straight is the route table of a card before it has routes to other cards. It suffices for a direct
+// cable. Behind a switch it is harmless, because the switch drops packets without a route at once.
 var Straight = []myrinet.HostRoute{{To: ethertype.Broadcast}}
 
 // Table is a card's table of stations with the route to each, in SRAM. A station keeps its number,

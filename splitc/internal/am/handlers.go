@@ -78,7 +78,7 @@ func (l *Layer) reply(t endpoint.Token, handler uint8, args ...uint32) bool {
 	return t.Reply(handler, args...) == nil
 }
 
-// refuse answers a request that is refused.
+// refuse sends the reply that a request is refused.
 func (l *Layer) refuse(t endpoint.Token, op uint32, kind uint32) bool {
 	l.stats.Refused++
 	l.reply(t, hRefused, op, kind)
@@ -99,8 +99,9 @@ func (l *Layer) other(rank uint32) bool {
 	return int64(rank) < int64(l.cfg.Procs) && int(rank) != l.cfg.Rank
 }
 
-// hello records a rank's name. The sender must know the run's tag and have an endpoint at the
-// address at which the rank was found. If the rank was not found yet, the name waits.
+// hello records the endpoint name of a rank. It accepts the name only from the address at which discovery found the
+// rank. The run's tag keeps out endpoints of other runs. If the rank was not found yet, claim stores the name until
+// the rank is found.
 func (l *Layer) hello(t endpoint.Token, a []uint32, _ []byte) bool {
 	if len(a) != 1 || !l.other(a[0]) {
 		return false

@@ -118,8 +118,8 @@ func (s *Side) Left(now int64) int64 { return s.attempt.Left(now) }
 // Asks reports whether a pending attempt has not been answered yet.
 func (s *Side) Asks() bool { return s.attempt.phase == phaseRequest }
 
-// Expire ends a pending attempt whose time has passed. late means that the caller's deadline has
-// passed since the last poll. It reports whether it has ended the attempt.
+// Expire fails a pending attempt whose deadline has passed, and reports whether it did so. late means that the
+// caller's own deadline has passed since the last poll, which also fails the attempt.
 func (s *Side) Expire(late bool) bool {
 	if !late && s.table.shared.Now() < s.attempt.Deadline {
 		return false

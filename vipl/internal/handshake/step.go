@@ -84,7 +84,7 @@ func (s *Side) describe() Info {
 	}
 }
 
-// timeOut ends an attempt whose time has passed, with the likely cause.
+// timeOut fails an attempt whose deadline has passed, and reports the likely cause.
 func (s *Side) timeOut() {
 	a, t := s.attempt, s.table
 	if trouble := t.hooks.Trouble(s.conn.Remote.MAC); trouble != nil {
