@@ -17,14 +17,14 @@ const daemonLong = `Serve the processes of this node that use package vmmc, unti
 daemon matches their imports with the exports of other processes and nodes,
 authenticates the user of an importing process, and reports dead processes.
 
-A node is one interface, and has one daemon. Root usually runs it: a process uses
-only the daemon of root or of its own user. Processes that start after the daemon find
-it automatically. Without a daemon they work on their own, but then no process can
-import a buffer that is exported to certain users only. Sends do not pass
-through the daemon, and restarting it does not interrupt existing imports. If its
-interface is deleted, the daemon waits for a new one of the same name.
+A node is one interface, and has one daemon. Root usually runs the daemon: a process uses
+a daemon only if root or the process's own user runs it. Processes that start after the
+daemon find it automatically. Processes also work without a daemon, but then no process
+can import a buffer that is exported to certain users only. Sends do not pass through the
+daemon, and restarting it does not interrupt existing imports. If its interface is
+deleted, the daemon waits for a new one of the same name.
 
-SIGQUIT (Ctrl-\) prints the known processes and the imports that wait.`
+SIGQUIT (Ctrl-\) prints the known processes and the pending imports.`
 
 func newDaemonCmd() *cobra.Command {
 	var cfg daemon.Config

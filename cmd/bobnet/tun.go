@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const tunLong = `Create an IP interface whose packets travel over VIs, until interrupted. Any program can
-then reach the hosts of the segment that also run bobnet tun, by TCP, UDP or another IP
-protocol.
+const tunLong = `Create an IP interface, and carry its packets over virtual interfaces (VIs), until
+interrupted. Any program can then reach the hosts of the segment that also run bobnet tun, by
+TCP, UDP or another IP protocol.
 
-Hosts find each other by their addresses. Packets can have up to 65,000 bytes, whatever the
-segment's MTU. Lost packets are retransmitted below IP. The kernel's own network on the same
-card is not affected. The interface disappears when this process ends, even if it is killed.
-Multicast is not supported, and packets of other hosts are not forwarded.
+Hosts find each other by broadcast on the segment. IP packets can be up to 65,000 bytes long,
+whatever the segment's MTU. Lost packets are retransmitted below IP. The kernel's own network
+on the same card is not affected. The interface disappears when this process ends, even if it
+is killed. Multicast is not supported, and packets from other hosts are not forwarded.
 
 If the interface that carries the packets is deleted, the IP interface disappears as well. It
 returns when an interface of the same name appears.
 
-Bobnet tun logs neighbours that appear and disappear. If no host has the destination address,
-the sender gets ICMP "host unreachable" after 3 s.
+Bobnet tun logs each host that connects or disconnects. If no host has the destination
+address, the sender gets ICMP "host unreachable" after 3 s.
 
-It needs CAP_NET_ADMIN. Its frames need CAP_NET_RAW, sockets of bobnet agent, or driver udp.
-SIGQUIT (Ctrl-\) prints the neighbours.`
+Bobnet tun needs CAP_NET_ADMIN. Its frames need CAP_NET_RAW, sockets from bobnet agent, or the
+driver udp. SIGQUIT (Ctrl-\) prints the hosts that are connected.`
 
 func newTunCmd() *cobra.Command {
 	var cfg tun.Config
