@@ -17,10 +17,10 @@ const (
 	// Sequential (AM_SEQ): one goroutine at a time. Handlers run one at a time. Calls that handlers
 	// must not make fail with ErrInHandler.
 	Sequential BundleType = iota
-	// Parallel (AM_PAR): any number of goroutines. Handlers of messages of different connections
-	// may run at the same time; those of one connection run one after the other, in order. Handlers
-	// must not send requests, although this cannot be detected: two handlers that wait for each
-	// other's credits wait for ever.
+	// Parallel (AM_PAR): any number of goroutines. Handlers of messages from different connections
+	// may run at the same time. Handlers of messages from one connection run one after the other,
+	// in order. Handlers must not send requests, although this cannot be detected: two handlers
+	// that wait for each other's credits wait for ever.
 	Parallel
 )
 

@@ -88,11 +88,11 @@ func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request
 	})
 }
 
-// Call calls the function that Serve has set as handler i at the destination, and polls until
-// the result arrives or ctx ends. The errors are a *CallError if the request was returned
-// (for example if the tag of Map differs from the destination's tag), a *RemoteError,
-// ErrNoReply, and those of RequestMedium. The ReturnHandler is not called. A call whose ctx has
-// ended may still run.
+// Call calls the function that Serve has set as handler i at the destination, and polls until the
+// result arrives or ctx ends. The errors are a *CallError if the request was returned (for example
+// if the tag of Map differs from the destination's tag), a *RemoteError, ErrNoReply, and those of
+// RequestMedium. The ReturnHandler is not called. If ctx has ended, the function may still run at
+// the destination.
 func Call[Request, Result any](ctx context.Context, ep *Endpoint, dest int, i uint8, r Request) (result Result, err error) {
 	data, err := encode(nil, r)
 	if err != nil {

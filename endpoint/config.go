@@ -15,7 +15,7 @@ import (
 // Limits. AM-II requires at least 8 arguments, 512 bytes in a medium and 8192 in a bulk message,
 // 256 handlers and 256 translations (AM2 reference, section 2).
 const (
-	MaxShort              = wire.MaxArgs     // arguments of a message, 32 bits each
+	MaxShort              = wire.MaxArgs     // maximum number of arguments of a message, 32 bits each
 	DefaultMaxMedium      = 4096             // bytes
 	maxMediumLimit        = wire.MaxMedium   // bytes, maximum of Config.MaxMedium
 	MaxBulk               = provider.MaxBulk // bytes

@@ -41,8 +41,8 @@
 //
 //   - Numbers match when their kind (signed, unsigned, floating-point, complex,
 //     boolean) and size agree. int is an int64 where words have 64 bits.
-//   - Bytes, which the methods of Comm and a []uint8 are, match everything and
-//     arrive unchanged, as MPI_BYTE and MPI_PACKED do.
+//   - Bytes match everything and arrive unchanged, as MPI_BYTE and MPI_PACKED do.
+//     The methods of Comm send bytes, and so does a []uint8.
 //   - An array or struct of numbers of one kind, without padding, counts as that many
 //     numbers. A struct of three float64 matches three float64.
 //   - Any other struct matches one with the same numbers at the same offsets and
@@ -219,7 +219,7 @@
 //   - Each surviving rank calls AckFailed when an operation returns a RankError, and
 //     gives the work of the dead rank to others.
 //   - Each surviving rank calls Finalize, which returns nil if that rank has
-//     acknowledged all deaths. A rank that has not gets the RankError.
+//     acknowledged all deaths. Any other rank gets the RankError.
 package mplite
 
 // Notes for maintainers, which go doc does not print.

@@ -14,8 +14,8 @@ type plan struct {
 
 // SendInit creates a persistent Send (MPI_Send_init). The request is inactive, like a null one,
 // until Start sends the current contents of buf. It becomes inactive again when a wait or test has
-// reported the end of the send. The calls over several requests keep it in their slices. Between
-// Start and that report, buf belongs to the library.
+// reported the end of the send. Calls on several requests, such as Waitall, keep it in their
+// slices. Between Start and that report, buf belongs to the library.
 func (c *Comm) SendInit(buf []byte, dst, tag int) (Request, error) {
 	return c.sendInit(buf, dst, tag, c.user(rawBytes))
 }

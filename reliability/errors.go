@@ -14,7 +14,7 @@ var ErrUnreachable = errors.New("peer is unreachable")
 // errors.Is.
 type UnreachableError struct {
 	Tries  int           // retransmission timeouts since the last acknowledgement
-	Silent time.Duration // since the last frame of the peer, or since the first own frame if there was none
+	Silent time.Duration // since the last frame from the peer, or since the first own frame if none has arrived
 }
 
 // Error returns the attempts and a hint.

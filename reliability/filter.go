@@ -66,9 +66,9 @@ func (f *Filter) Accept(seq ethertype.Seq) {
 }
 
 // Refuse records that the frame seq has arrived, for which the last Check did not return Accept. It
-// reports whether the window has moved to the frame, because filterRun frames outside the window
-// have followed each other. The frame has then been accepted, like the first one of a connection,
-// and nothing is known about earlier frames.
+// reports whether the window has moved to the frame, because several frames outside the window have
+// followed each other. The frame has then been accepted, like the first one of a connection, and
+// nothing is known about earlier frames.
 func (f *Filter) Refuse(seq ethertype.Seq) (moved bool) {
 	if d := seq.Sub(f.top); -filterWindow <= d && d < filterWindow {
 		f.run = 0

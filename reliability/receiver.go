@@ -10,7 +10,7 @@ import (
 // never is a deadline that never passes.
 const never int64 = math.MaxInt64
 
-// MaxSack is the most bytes that Receiver.AppendSack appends.
+// MaxSack is the maximum number of bytes that Receiver.AppendSack appends.
 const MaxSack = (MaxWindow - 64) / 8
 
 // aheadWords is the size of a Receiver's bitmap. It has one bit for each frame

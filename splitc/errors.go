@@ -51,7 +51,7 @@ var (
 )
 
 // MismatchError means that two ranks are in different collectives, or in one with different
-// arguments. It ends the program for all ranks, and all report the same two.
+// arguments. It ends the program for all ranks, and all ranks report the same two.
 type MismatchError struct {
 	Ranks [2]int
 	Calls [2]string // the call of each of them

@@ -47,8 +47,9 @@ func processor(proc int) int32 {
 func Cast[U, T any](p Global[T]) Global[U] { return Global[U]{off: p.off, proc: p.proc} }
 
 // ToLocal returns the local part of p as an address in this process (tolocal). p may point to any
-// processor, because equal offsets are equal addresses. The memory is that of the heap: other
-// processes may change it at any time, and it is gone after Exit and AllSpreadFree.
+// processor: ToLocal returns the memory at the same address in the heap of this process. The memory
+// is that of the heap: other processes may change it at any time, and it is gone after Exit and
+// AllSpreadFree.
 func ToLocal[T any](w *World, p Global[T]) (*T, error) {
 	if err := verifyLocal(w, "tolocal", p.On(w.me), 1); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func Write[T any](ctx context.Context, w *World, p Global[T], v T) error {
 }
 
 // Get starts to read the value at p into dst, which is valid after Sync (x := *p). The program must
-// not access dst before.
+// not access dst before Sync.
 func Get[T any](ctx context.Context, w *World, dst *T, p Global[T]) error {
 	if err := check(w, "get", p, 1); err != nil {
 		return err
@@ -121,13 +121,13 @@ func BulkWrite[T any](ctx context.Context, w *World, p Global[T], src []T) error
 }
 
 // BulkGet starts to fill dst from p on, which is complete after Sync (bulk_get). The program must
-// not access dst before.
+// not access dst before Sync.
 func BulkGet[T any](ctx context.Context, w *World, dst []T, p Global[T]) error {
 	return bulkGet(ctx, w, "bulk_get", &w.stats.Gets, dst, p)
 }
 
 // BulkPut starts to copy src to the memory at p, which is complete after Sync (bulk_put). The
-// program must not change src before.
+// program must not change src before Sync.
 func BulkPut[T any](ctx context.Context, w *World, p Global[T], src []T) error {
 	return bulkPut(ctx, w, "bulk_put", &w.stats.Puts, p, src)
 }
@@ -207,13 +207,13 @@ func bulkPut[T any](ctx context.Context, w *World, call string, c *Count, p Glob
 type Stride struct{ Blocks, Len, Local, Remote int }
 
 // StridedGet starts to fill the blocks of dst, which is complete after Sync. The program must not
-// access them before.
+// access the blocks before Sync.
 func StridedGet[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
 	return stridedGet(ctx, w, "strided get", &w.stats.Gets, dst, p, s)
 }
 
 // StridedPut starts to copy the blocks of src, which is complete after Sync. The program must not
-// change them before.
+// change the blocks before Sync.
 func StridedPut[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
 	return stridedPut(ctx, w, "strided put", &w.stats.Puts, p, src, s)
 }

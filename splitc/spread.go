@@ -72,7 +72,7 @@ func (a Array[T]) rows() int {
 // AllSpreadFree frees a spread array (all_spread_free). All processes must call it, and no process
 // may access the array after the first call. Complete gets and puts with Sync, and stores with
 // StoreSync or AllStoreSync, before. Freeing an array twice is ErrArgument, unless another array of
-// the same length has its place.
+// the same length has been allocated at its address.
 func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	const name = "all_spread_free"
 	if err := w.ready(name); err != nil {

@@ -18,9 +18,9 @@ import (
 type ListenConfig struct {
 	// Host is the NIC to use; nil means the default Host, as for Dialer.
 	Host *Host
-	// Backlog is the most streams that Accept has not returned, including streams whose handshake
-	// is incomplete; 0 means 128. Further requests wait at the requester, which repeats them
-	// automatically.
+	// Backlog is the maximum number of streams that Accept has not returned, including streams
+	// whose handshake is incomplete; 0 means 128. Further requests wait at the requester, which
+	// repeats them automatically.
 	Backlog int
 }
 

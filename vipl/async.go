@@ -91,7 +91,7 @@ func (r ResourceCode) String() string {
 }
 
 // AsyncError is an error that no call returns (VIP_ERROR_DESCRIPTOR): a peer caused it, or the call
-// that caused it returned long ago. Fields of objects that the error does not concern are nil.
+// that caused it has already returned. Fields of objects that the error does not concern are nil.
 type AsyncError struct {
 	NIC        *NIC
 	VI         *VI

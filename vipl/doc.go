@@ -75,13 +75,12 @@
 //
 // # Security
 //
-// Any host on the segment can spoof source addresses. An off-path attacker must guess
-// at least 52 bits to affect a connection. A NIC answers frames of strangers at a bounded
-// rate, with at most three times their bytes. A listener stores nothing for a request
-// before its sender has proven its address. An attacker that observes the frames, on the
-// path between two hosts for example, has full control over them, unless there is a key
-// (Config.Key): then frames between hosts are encrypted and authenticated (package
-// transport/seal, docs/security.md).
+// Any host on the segment can spoof source addresses. An off-path attacker must guess at least 52
+// bits to affect a connection. A NIC answers frames from strangers at a bounded rate, with at most
+// three times their bytes. A listener stores nothing for a request before its sender has proven its
+// address. An attacker that observes the frames, on the path between two hosts for example, has
+// full control over them, unless there is a key (Config.Key): then frames between hosts are
+// encrypted and authenticated (package transport/seal, docs/security.md).
 //
 // # VIPL
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// The VIPL 1.0 return codes (VIPL reference, section 3). Errors returned by
-// this package wrap these, except ErrNotDone, which Done calls return bare.
+// The VIPL 1.0 return codes (VIPL reference, section 3). Errors returned by this package wrap
+// these, except ErrNotDone, which Done calls return unwrapped.
 var (
 	ErrNotDone            = code.ErrNotDone            // VIP_NOT_DONE
 	ErrArgument           = code.ErrArgument           // VIP_INVALID_PARAMETER

@@ -47,7 +47,7 @@ type Config struct {
 	//	udp      UDP datagrams; needs no privilege; Interface may be an IP address
 	//	shm      shared memory of this host only; needs no Interface
 	//	myrinet  an emulated card on Interface, as one end of a cable: the card that
-	//	         bobnet card serves there, or else one of this program alone
+	//	         bobnet card serves there, or else a card that only this program uses
 	//
 	// Programs that need more options open a link themselves and pass it as Link.
 	Driver string
@@ -56,11 +56,11 @@ type Config struct {
 	// this station, so all stations can use the same list. Nil means the value of EnvPeers.
 	// Other drivers fail if Peers is set.
 	Peers []netip.Addr
-	// XDP selects whether driver ring sends through AF_XDP. Queueing disciplines such as
-	// netem, and tcpdump on this host, do not see such frames. Auto uses it where Open
-	// measures it to be faster (see ring.Config). Other drivers fail with On.
-	// Long selects whether driver ring sends frames longer than the MTU, which is possible
-	// between the ends of a veth pair. Auto does so there.
+	// XDP selects whether driver ring sends through AF_XDP. Queueing disciplines such as netem, and
+	// tcpdump on this host, do not see such frames. Auto uses it where Open measures it to be
+	// faster (see ring.Config). Other drivers fail with On. Long selects whether driver ring sends
+	// frames longer than the MTU. Auto does so where only virtual interfaces and bridges connect
+	// the hosts (see ring.Config).
 	XDP, Long ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it, and so does

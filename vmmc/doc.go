@@ -23,13 +23,12 @@
 //
 // # Order
 //
-// Sends of one importer to one exporter become visible in the order of the calls, even
-// over a network that loses frames. The last word of a message becomes visible last: a
-// program that sees it (Spin, WaitWord, or an atomic load and Poll in a loop) has the
-// whole message. The other words may become visible in any order. Aligned words of 4 and 8
-// bytes are never seen half written. Reading memory does not drive the network; Spin,
-// WaitWord and Poll do. When no goroutine waits, the NIC's own goroutine takes over within
-// milliseconds.
+// Sends from one importer to one exporter become visible in the order of the calls, even over a
+// network that loses frames. The last word of a message becomes visible last: a program that sees
+// it (Spin, WaitWord, or an atomic load and Poll in a loop) has the whole message. The other words
+// may become visible in any order. Aligned words of 4 and 8 bytes are never seen half written.
+// Reading memory does not drive the network; Spin, WaitWord and Poll do. When no goroutine waits,
+// the NIC's own goroutine takes over within milliseconds.
 //
 // # Sends
 //

@@ -27,14 +27,14 @@ type Export struct {
 	gone    bool
 }
 
-// Export makes buf a receive buffer (SBL_ExportRecvBuf), named by the process and id, for
-// importers that the policy allows. Nothing is allocated or copied: data of importers is
-// written to buf at once, and the program may read and change it at any time (with Word, Spin
-// and WaitWord). buf must stay allocated until Unexport, and must not overlap another
-// export. handler may be nil; notifications then have no effect.
+// Export makes buf a receive buffer (SBL_ExportRecvBuf), named by the process and id, for importers
+// that the policy allows. Nothing is allocated or copied: data from importers is written to buf at
+// once, and the program may read and change it at any time (with Word, Spin and WaitWord). buf must
+// stay allocated until Unexport, and must not overlap another export. handler may be nil;
+// notifications then have no effect.
 //
-// If another process of the operating system serves the card (Config.Card), buf must be memory of
-// AllocMem: that process writes to it. For other memory the error wraps ErrArgument.
+// If another process of the operating system serves the card (Config.Card), buf must be memory that
+// AllocMem has returned: that process writes to it. For other memory the error wraps ErrArgument.
 func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) (*Export, error) {
 	e := &Export{p: p, id: id, buf: buf, to: buf, policy: policy.copied(), handler: handler, grants: map[*provider.Grant]struct{}{}}
 	p.mu.Lock()
@@ -305,9 +305,9 @@ type Peer struct {
 }
 
 // Policy determines which processes may import a buffer. The zero Policy allows none. A process
-// needs to match only one of the lists. A node is proven by its address. A user is authenticated by
-// the daemon of its node, and is unknown without daemons. The number of a process is not
-// authenticated: it protects only against mistakes.
+// needs to match only one of the lists. A node is identified by its address. A user is
+// authenticated by the daemon of the user's node, and is unknown if that node has no daemon. The
+// number of a process is not authenticated: it protects only against mistakes.
 type Policy struct {
 	All       bool
 	Nodes     []ethertype.MAC
