@@ -43,8 +43,8 @@ func (c ErrorCode) String() string {
 	return "invalid"
 }
 
-// ErrorCounts counts asynchronous errors by code: an array. Its JSON is an object with a
-// member for each code that has occurred.
+// ErrorCounts counts asynchronous errors, indexed by ErrorCode. Its JSON is an object with a member
+// for each code that has occurred.
 type ErrorCounts [codeEnd]uint64
 
 // MarshalJSON returns an object with a member for each code that has occurred.

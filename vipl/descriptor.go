@@ -41,7 +41,7 @@ type Segment struct {
 // RemoteSegment is the address segment of an RDMA descriptor (VIP_ADDRESS_SEGMENT). The peer checks
 // both fields on every access.
 type RemoteSegment struct {
-	Addr   uint64    // virtual address of the peer
+	Addr   uint64    // virtual address in the peer's memory
 	Handle MemHandle // the peer's handle of the region that contains Addr
 }
 

@@ -42,8 +42,8 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 	return l, nil
 }
 
-// Discriminator returns the discriminator that was passed to ListenFor, or nil for a listener of
-// Listen.
+// Discriminator returns the discriminator that was passed to ListenFor, or nil if Listen created
+// the listener.
 func (l *Listener) Discriminator() []byte { return []byte(l.discriminator) }
 
 // ConnectFor is like Connect, but connects to the listener for a discriminator at the NIC whose

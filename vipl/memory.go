@@ -93,12 +93,12 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	return MemHandle(h), err
 }
 
-// DeregisterMem removes a region (VipDeregisterMem). It unmaps memory of AllocMem, which must not
+// DeregisterMem removes a region (VipDeregisterMem). It unmaps memory from AllocMem, which must not
 // be accessed again. It fails with ErrInvalidState while posted descriptors refer to the region.
 // The NIC refuses a peer's RDMA write or read that arrives later. An RDMA read that is being served
 // ends the connection with ErrRDMA, unless its answer has arrived.
 //
-// After NIC.Close it fails with ErrClosed, except for memory of AllocMem. Close leaves the
+// After NIC.Close it fails with ErrClosed, except for memory from AllocMem. Close leaves the
 // addresses of that memory reserved, and DeregisterMem releases them.
 func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.eng.Lock()

@@ -249,7 +249,7 @@ func (n *NIC) Query() NICAttributes {
 
 // Close closes the NIC (VipCloseNic). It notifies connected peers. Calls that wait return
 // ErrClosed, posted descriptors complete flushed and can still be taken, and waiting handlers are
-// cancelled. Close frees the memory of AllocMem, which then reads as zeros. The addresses stay
+// cancelled. Close frees the memory from AllocMem, which then reads as zeros. The addresses stay
 // reserved until DeregisterMem. Close may be called in any state, during traffic, from a handler,
 // and more than once: later calls wait for the first one and return nil.
 //

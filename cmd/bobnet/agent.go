@@ -40,8 +40,8 @@ programs keep their sockets, and connect to the next agent. docs/security.md des
 program can do with such sockets.
 
 --metrics ADDR serves the metrics and state dumps of all programs of this node that report to
-the agent. All of Bobnet's programs do, with sockets of the agent or with their own, if the
-policy allows their user. SIGQUIT (Ctrl-\) prints the dumps.
+the agent. Bobnet's own programs report to the agent if the policy allows their user,
+whether their sockets come from the agent or not. SIGQUIT (Ctrl-\) prints the dumps.
 
 The agent needs CAP_NET_RAW, CAP_NET_ADMIN and Linux 5.16.`
 

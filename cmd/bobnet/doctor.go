@@ -25,7 +25,7 @@ same version, has a usable interface like that of the others, and a clock that a
 the hosts exchange short frames and frames of the MTU's length. A matrix shows, for each pair
 of hosts, the round-trip time and the MTU that passes:
 
-  !      this MTU is less than the interfaces have
+  !      this MTU is smaller than the MTU of the interfaces
   none   no frame came back
   lost   frames leave one host, and something on the path drops them
   +long  frames beyond the MTU pass, as between virtual interfaces and across bridges

@@ -18,9 +18,9 @@ import (
 const labPlan = `With --plan no command runs. The lab simulates a job of MPLite for each number of ranks, on one
 segment with links of 10 Gbit/s and a delay of 2 us from host to host. It prints a table in
 Markdown: the time from the first Init to the end of the last one, the frames and broadcasts that
-a rank sends until then, the most connections of a rank, its memory, and the times of
-collectives, at the first call, which makes connections, and at the second.
-Times are virtual, without the processors of the ranks. --plot draws the table.`
+a rank sends until then, the largest number of connections of a rank, the memory of a rank, and
+the times of collectives: of the first call, which makes connections, and of the second call.
+Times are virtual, and do not include processor time. --plot draws the table.`
 
 // planCall is a call of bobnet lab --plan.
 type planCall struct {

@@ -37,7 +37,7 @@ If the map differs from the file of --truth, print the differences and exit with
 of switches and numbers of their ports are not compared, because probes cannot see them.
 
 With --iface, the fabric is a running one. This program becomes a card at the end of a cable, on
-an interface without a card or switch of another program. It asks the other hosts for their
+an interface that no other program uses for a card or switch. It asks the other hosts for their
 names, does not become the active mapper, and prints the map as soon as two consecutive
 mappings agree. The name of a host is BOBNET_HOST of its programs, or its host name. (A program
 with a card also prints the map of its host on SIGQUIT and at /debug/bobnet, if that host is

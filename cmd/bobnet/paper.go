@@ -28,7 +28,7 @@ The kind of a row tells how to read the comparison:
   derived  computed from inputs, or not measured by the paper
   shape    a statement without a number, which holds or does not
 
-The column on tells what ran: Bobnet's code, a model in its place, or nothing (a constant or
+The column "on" names what ran: Bobnet's code, a model in its place, or nothing (a constant or
 arithmetic). A row marked with ! is not as expected.
 
 With --json each row is one line; published and ours are null if there is no number. --plot

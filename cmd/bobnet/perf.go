@@ -60,13 +60,13 @@ slowest rank. If mpicc and mpiexec are installed, perf builds a C program that m
 with that MPI library (MPICH or Open MPI). It then runs both in turns, and prints the ratio of
 mplite's time to that of the library, and the calls in which the library is ahead, worst first.
 
-With --key FILE --local measures vipl over the link ring twice, with plain and with encrypted
-frames. All frames of the other stacks are encrypted.
+With --key FILE, perf --local measures vipl over the link ring twice, with plain and with
+encrypted frames. All frames of the other stacks are encrypted.
 
 With --link shm both ends are processes of one namespace that share memory. Three more stacks
-are then available: "line" measures the transfer of a bare cache line, "handoff" that of
-messages that are copied once, and "ucx" tagged messages of UCX, by its benchmark ucx_perftest if
-that is installed. The benchmark reports medians only. UCX_TLS selects its transports.
+are then available: "line" transfers a bare cache line, "handoff" transfers messages that are
+copied once, and "ucx" transfers tagged messages of UCX, if its benchmark ucx_perftest is
+installed. The benchmark reports medians only. UCX_TLS selects its transports.
 
 With --link card am2, vmmc and vrpc run on cards of the emulated Myrinet, whose cable is the
 interface: each half has a card of its own. With card-shared each half uses a card that another
