@@ -93,7 +93,7 @@ func (s *proxySpace) remove(a ProxyAddr, why error) {
 func (s *proxySpace) outside(a ProxyAddr) error {
 	for _, x := range s.ended {
 		if a >= x.start && a <= x.end {
-			return fmt.Errorf("%w: the import that %v lies in has ended", x.why, a)
+			return fmt.Errorf("%w: the import that contained %v has ended", x.why, a)
 		}
 	}
 	return fmt.Errorf("%w: %v is not in an import of this process (it was given up, or belongs to another process)", ErrProxy, a)

@@ -201,7 +201,7 @@ func (t *tenant) join() note {
 	t.card.lock()
 	defer t.card.unlock()
 	if len(t.seats) == mostSeats {
-		return note{Do: doJoin, Error: fmt.Sprintf("a process has %d nodes on a card at the most", mostSeats)}
+		return note{Do: doJoin, Error: fmt.Sprintf("a process may have at most %d nodes on a card", mostSeats)}
 	}
 	v := &visitor{tenant: t, looked: map[string]struct{}{}}
 	v.seat = t.card.sit(v)
@@ -226,7 +226,7 @@ func (t *tenant) leave(s *seat) {
 func (t *tenant) createEndpoint(n *note) (answer note, fds []int) {
 	c, refused := t.card, note{Do: doOpen}
 	if !c.endpoints.Enter(t.uid) {
-		refused.Error = fmt.Sprintf("user %d has %d endpoints on it, the maximum", t.uid, max(1, c.cfg.Endpoints/userPart))
+		refused.Error = fmt.Sprintf("user %d has the maximum of %d endpoints on the card", t.uid, max(1, c.cfg.Endpoints/userPart))
 		return refused, nil
 	}
 	m, fd, err := shared.New(sharedSize)

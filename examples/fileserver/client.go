@@ -102,7 +102,7 @@ func (r *remote) stream(ctx context.Context, name string, w io.Writer) error {
 			return err
 		}
 		if len(chunk.Data) != files.FileMaxData {
-			return fmt.Errorf("read %s: short read of %d bytes at %d: the file changed meanwhile", name, len(chunk.Data), p.arg.Offset)
+			return fmt.Errorf("read %s: short read of %d bytes at offset %d: the file changed meanwhile", name, len(chunk.Data), p.arg.Offset)
 		}
 		for issued < next+1+window {
 			issue()

@@ -136,7 +136,7 @@ func (c Cut) check(of Config) error {
 	all := slices.Concat(c.Groups...)
 	for i, rank := range all {
 		if rank < 0 || rank >= n {
-			return bad("rank %d: have 0 to %d", rank, n-1)
+			return bad("rank %d: want 0 to %d", rank, n-1)
 		}
 		if slices.Contains(all[:i], rank) {
 			return bad("rank %d is listed twice", rank)

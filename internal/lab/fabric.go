@@ -177,7 +177,7 @@ func (l *Lab) StartSwitch(i int, cmd *exec.Cmd) (*Proc, error) {
 		return nil, ErrClosed
 	}
 	if i < 0 || i >= len(l.boxes) {
-		return nil, fmt.Errorf("lab: switch %d: have 0 to %d", i, len(l.boxes)-1)
+		return nil, fmt.Errorf("lab: switch %d: want 0 to %d", i, len(l.boxes)-1)
 	}
 	return l.launch(l.boxes[i], -1, "switch "+l.cfg.Fabric.Switches[i], cmd)
 }

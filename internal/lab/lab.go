@@ -258,7 +258,7 @@ func (l *Lab) Exec(rank int, fn func() error) error {
 // reading and unlocks it when done.
 func (l *Lab) handle(rank int) (netns.NsHandle, error) {
 	if rank < 0 || rank >= l.cfg.N {
-		return netns.None(), fmt.Errorf("lab: rank %d: have 0 to %d", rank, l.cfg.N-1)
+		return netns.None(), fmt.Errorf("lab: rank %d: want 0 to %d", rank, l.cfg.N-1)
 	}
 	l.mu.RLock()
 	if l.closed {

@@ -16,11 +16,11 @@ type Route []int8
 // Check returns an error if the route is invalid.
 func (r Route) Check() error {
 	if len(r) > framing.MaxHops {
-		return fmt.Errorf("myrinet: no such route: it has %d turns, at most %d can stand in a packet", len(r), framing.MaxHops)
+		return fmt.Errorf("myrinet: invalid route: %d turns: a packet can hold at most %d", len(r), framing.MaxHops)
 	}
 	for i, t := range r {
 		if t > framing.MaxTurn || t < -framing.MaxTurn {
-			return fmt.Errorf("myrinet: no such route: turn %d is %d: want %d to %d", i, t, -framing.MaxTurn, framing.MaxTurn)
+			return fmt.Errorf("myrinet: invalid route: turn %d is %d: want %d to %d", i, t, -framing.MaxTurn, framing.MaxTurn)
 		}
 	}
 	return nil

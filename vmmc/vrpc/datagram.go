@@ -190,7 +190,7 @@ func newDatagramClient(conn net.Conn, cfg *ClientConfig) *datagramClient {
 // RoundTrip sends the call and repeats it until the reply arrives.
 func (t *datagramClient) RoundTrip(ctx context.Context, x *Exchange) error {
 	if len(x.Message) > maxDatagram {
-		return fmt.Errorf("%w: a call of %d bytes, %d fit into a datagram: call over TCP", errTooLarge, len(x.Message), maxDatagram)
+		return fmt.Errorf("%w: call of %d bytes: a datagram holds at most %d (use TCP)", errTooLarge, len(x.Message), maxDatagram)
 	}
 	if err := t.calls.add(x); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (t *datagramClient) send(msg []byte, repeated bool) error {
 // Send sends a call once.
 func (t *datagramClient) Send(_ context.Context, x *Exchange) error {
 	if len(x.Message) > maxDatagram {
-		return fmt.Errorf("%w: a call of %d bytes, %d fit into a datagram", errTooLarge, len(x.Message), maxDatagram)
+		return fmt.Errorf("%w: call of %d bytes: a datagram holds at most %d (use TCP)", errTooLarge, len(x.Message), maxDatagram)
 	}
 	return t.send(x.Message, false)
 }

@@ -132,7 +132,7 @@ func (m *mapped) credits() [2]uint32 {
 // piece stays in the ring, in the record with this ticket. Other messages are copied.
 func (m *mapped) piece(rec ringRecord, ticket uint64, max int) (msg []byte, inRing, whole bool, err error) {
 	if have := len(m.partial); have+len(rec.payload) > max {
-		return nil, false, false, fmt.Errorf("%w: a message of at least %d bytes, the limit is %d", errTooLarge, have+len(rec.payload), max)
+		return nil, false, false, fmt.Errorf("%w: message of at least %d bytes: the limit is %d", errTooLarge, have+len(rec.payload), max)
 	}
 	if rec.last && len(m.partial) == 0 {
 		return rec.payload, true, true, nil

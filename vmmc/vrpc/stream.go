@@ -251,7 +251,7 @@ func (r *recordReader) read(rec []byte) ([]byte, error) {
 		word := binary.BigEndian.Uint32(r.mark[:])
 		n := int(word &^ lastFragment)
 		if n > r.max-(len(rec)-headroom) {
-			return rec, fmt.Errorf("%w: a record of at least %d bytes, the limit is %d", errTooLarge, len(rec)-headroom+n, r.max)
+			return rec, fmt.Errorf("%w: record of at least %d bytes: the limit is %d", errTooLarge, len(rec)-headroom+n, r.max)
 		}
 		var err error
 		if rec, err = r.fragment(rec, n); err != nil {

@@ -180,7 +180,7 @@ func (t *streamClient) Send(ctx context.Context, x *Exchange) error {
 // prepare returns a connection for x that is not known to be broken.
 func (t *streamClient) prepare(ctx context.Context, x *Exchange) (clientConn, error) {
 	if len(x.Message) > t.max {
-		return nil, fmt.Errorf("%w: call of %d bytes, the limit is %d (raise MaxMessage on both sides)", errTooLarge, len(x.Message), t.max)
+		return nil, fmt.Errorf("%w: call of %d bytes: the limit is %d (raise MaxMessage on both sides)", errTooLarge, len(x.Message), t.max)
 	}
 	for {
 		c, err := t.connect(ctx, x)

@@ -16,7 +16,7 @@ const (
 // setRoutes replaces the table of routes. On an error the table does not change.
 func (p *program) setRoutes(routes []myrinet.HostRoute) error {
 	if len(routes) > MaxStations {
-		return fmt.Errorf("%w: it has %d stations, at most %d", station.ErrRoutes, len(routes), MaxStations)
+		return fmt.Errorf("%w: %d stations: want at most %d", station.ErrRoutes, len(routes), MaxStations)
 	}
 	return p.tab.Set(routes)
 }

@@ -123,7 +123,7 @@ func TestTableRefuses(t *testing.T) {
 		"at most 24":     {{To: mac(1), Turns: make(myrinet.Route, plain.MaxHops+1)}},
 		"want -31 to 31": {{To: mac(1), Turns: myrinet.Route{32}}},
 		"two routes":     {{To: mac(1)}, {To: mac(2)}, {To: mac(1)}},
-		"is a group":     {{To: ethertype.MAC{1}}},
+		"multicast":      {{To: ethertype.MAC{1}}},
 	} {
 		if err := setRoutes(links[0], routes...); !errors.Is(err, station.ErrRoutes) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

@@ -145,7 +145,7 @@ func (t *Table) Set(routes []myrinet.HostRoute) (err error) {
 			}
 		}
 		if !ok {
-			err = fmt.Errorf("%w: it has %d stations, %v is one more", ErrRoutes, t.n, r.To)
+			err = fmt.Errorf("%w: no room for %v: all %d entries are in use", ErrRoutes, r.To, t.n)
 			continue
 		}
 		e := t.entry(k)
@@ -161,13 +161,13 @@ func (t *Table) Set(routes []myrinet.HostRoute) (err error) {
 func (t *Table) check(r *myrinet.HostRoute, before []myrinet.HostRoute) error {
 	switch err := r.Turns.Check(); {
 	case err != nil:
-		return fmt.Errorf("to %v: %w", r.To, err)
+		return fmt.Errorf("route to %v: %w", r.To, err)
 	case len(r.Turns) > MaxHops:
-		return fmt.Errorf("the route to %v has %d turns, at most %d", r.To, len(r.Turns), MaxHops)
+		return fmt.Errorf("route to %v: %d turns: want at most %d", r.To, len(r.Turns), MaxHops)
 	case r.To.IsGroup() && r.To != t.MAC(0):
-		return fmt.Errorf("%v is a group, a route leads to one station", r.To)
+		return fmt.Errorf("route to %v: multicast address: want the address of one station", r.To)
 	case slices.ContainsFunc(before, func(b myrinet.HostRoute) bool { return b.To == r.To }):
-		return fmt.Errorf("there are two routes to %v", r.To)
+		return fmt.Errorf("route to %v: two routes to this station", r.To)
 	}
 	return nil
 }

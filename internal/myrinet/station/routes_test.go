@@ -96,7 +96,7 @@ func TestTableSet(t *testing.T) {
 		"at most 24":     {{To: stationOf(1), Turns: make(myrinet.Route, MaxHops+1)}},
 		"want -31 to 31": {{To: stationOf(1), Turns: myrinet.Route{32}}},
 		"two routes":     routesTo(1, 2, 1),
-		"is a group":     {{To: ethertype.Broadcast}},
+		"multicast":      {{To: ethertype.Broadcast}},
 	} {
 		if err := tab.Set(append(routesTo(2), routes...)); !errors.Is(err, ErrRoutes) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

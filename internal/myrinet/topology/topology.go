@@ -92,7 +92,7 @@ func Build(f *myrinet.Fabric, t *Topology, host func(i int) myrinet.Host) (*Buil
 		return nil, err
 	}
 	if t.Ports != f.Ports() {
-		return nil, fmt.Errorf("myrinet: the topology's switches have %d ports, the fabric's %d: set Options.Ports", t.Ports, f.Ports())
+		return nil, fmt.Errorf("myrinet: build topology: its switches have %d ports and those of the fabric have %d (set Options.Ports to %d)", t.Ports, f.Ports(), t.Ports)
 	}
 	b := &Built{}
 	for i, name := range t.Hosts {

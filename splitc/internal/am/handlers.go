@@ -37,8 +37,9 @@ const (
 	handlersEnd
 )
 
-// errRefused is the failure of an operation that its owner has refused.
-var errRefused = errors.New("the owner of the memory refused an operation: the ranks disagree about the heap")
+// errRefused is the error of an operation that the owner of the memory has refused, because the memory lies outside
+// the owner's heap. This rank checks addresses against its own heap, so the heaps have different sizes.
+var errRefused = errors.New("it refused an operation: the address is outside its heap (do all ranks run the same program with the same Config.HeapSize?)")
 
 // handler handles a message, and reports whether it is valid.
 type handler func(t endpoint.Token, a []uint32, data []byte) bool

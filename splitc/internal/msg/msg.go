@@ -78,8 +78,9 @@ func HasReply(kind byte) bool { return kind >= Get && kind < Store }
 // Valid reports whether a kind exists.
 func Valid(kind byte) bool { return kind >= Get && kind < ends }
 
-// errRefused is the failure of an operation that its owner has refused.
-var errRefused = errors.New("the owner of the memory refused an operation: the ranks disagree about the heap")
+// errRefused is the error of an operation that the owner of the memory has refused, because the memory lies outside
+// the owner's heap. This rank checks addresses against its own heap, so the heaps have different sizes.
+var errRefused = errors.New("it refused an operation: the address is outside its heap (do all ranks run the same program with the same Config.HeapSize?)")
 
 // Layer is layer.Layer over the channels of a scheme.
 type Layer struct {
