@@ -277,7 +277,7 @@ func errorCodes() []reason {
 var processTable = tableOf("process of VMMC", []string{"process"}, "bobnet_vmmc_", []shared{
 	{name: "bobnet_vmmc_refused_total", help: "Sends and imports refused, by reason. Writes of peers outside their imports end the VI: the NIC counts them as fatal.", label: "reason"},
 },
-	computed[vmmc.Snapshot]{"bobnet_vmmc_refused_total", "no_import", "local: the address of a send lies in no import",
+	computed[vmmc.Snapshot]{"bobnet_vmmc_refused_total", "no_import", "local: a send to an address outside all imports",
 		func(s *vmmc.Snapshot) float64 { return float64(s.Stats.Refused - s.Stats.PastEnd) }})
 
 var worldTable = tableOf[splitc.Snapshot]("process of Split-C", []string{"layer", "processor"}, "bobnet_splitc_", []shared{

@@ -14,7 +14,7 @@ const (
 	Format                    // version, kind, flags or content that no Bobnet peer sends
 	Range                     // a fragment outside its message
 	CRC                       // the CRC does not match, or is missing where it is required
-	Stale                     // for a connection that does not exist, or no longer
+	Stale                     // a frame for a connection that does not exist, or has ended
 	Peer                      // right connection, wrong sender
 	Early                     // data before the handshake was complete
 	Duplicate                 // a sequence number that was received before

@@ -14,7 +14,7 @@ type Stats struct {
 	Opened    uint64 `metric:"bobnet_seal_receive_frames_total" help:"Encrypted frames received and decrypted."`
 	Sealed    uint64 `metric:"bobnet_seal_transmit_frames_total" help:"Frames encrypted and sent."`
 	Handshake uint64 `metric:"bobnet_seal_handshake_frames_total" help:"Valid frames of handshakes and notices received."`
-	Unsealed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"unsealed" help:"from a program without a key"`
+	Unsealed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"unsealed" help:"unencrypted frames, from a program without a key"`
 	OtherKey  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"other_key" help:"handshakes or broadcasts under an unknown key"`
 	Altered   uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"altered" help:"invalid authentication tag"`
 	Replayed  uint64 `metric:"bobnet_seal_dropped_frames_total" reason:"replayed" help:"replayed, or too old to tell"`

@@ -21,18 +21,18 @@ type Stats struct {
 	Refills    uint64 `metric:"bobnet_vmmccard_tlb_refills_total" help:"Interrupts that loaded translations."`
 	LinesCut   uint64 `metric:"bobnet_vmmccard_lines_cut_total" help:"Connections (lines) between this node and another one that have ended."`
 
-	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"of another program, of unknown nodes, or malformed"`
-	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"of an ended line"`
+	Strange      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"strange" help:"packets of another control program, packets from unknown nodes, and malformed packets"`
+	Stale        uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"stale" help:"packets of a connection (line) that has ended"`
 	TooSoon      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"too_soon" help:"out of order (kept if a buffer is free, otherwise dropped and retransmitted), or no room in the driver (retransmitted)"`
 	NoRoute      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_route" help:"not sent: no route"`
 	Unanswered   uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"no_room" help:"the queue of answers is full"`
-	Refused      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"not_writable" help:"for pages that may not, or no longer, be written"`
+	Refused      uint64 `metric:"bobnet_vmmccard_dropped_packets_total" reason:"not_writable" help:"packets with data for a page that the sender may not write, or may no longer write"`
 	BadRequests  uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"too_long" help:"longer than the largest request"`
-	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"to pages not imported by the process"`
-	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"from memory of another process"`
+	BadProxies   uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_imported" help:"sends to pages that the process has not imported"`
+	BadAddresses uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"not_its_memory" help:"sends from memory that does not belong to the process"`
 	BadQueues    uint64 `metric:"bobnet_vmmccard_refused_requests_total" reason:"no_request" help:"the doorbell was rung without a request"`
-	Unsaid       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" reason:"too_many" help:"from or to a process of another program that communicates with too many others"`
-	Untold       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" reason:"no_room" help:"to a process that has not taken in earlier ones"`
+	Unsaid       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" reason:"too_many" help:"messages from or to a process of another program that has the maximum number of peers"`
+	Untold       uint64 `metric:"bobnet_vmmccard_dropped_messages_total" reason:"no_room" help:"messages to a process that has not handled earlier ones"`
 	Unreplied    uint64 `metric:"bobnet_vmmccard_dropped_replies_total" help:"Queries to a node and replies to it, such as that a process is not there or a write was refused, dropped because too many wait to be sent."`
 	RouteErrors  uint64 `metric:"bobnet_vmmccard_misfit_routes_total" help:"Route tables of the mapper that did not fit."`
 }
