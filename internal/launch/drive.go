@@ -46,7 +46,7 @@ type head struct {
 type event struct {
 	from *remote
 	m    *message
-	err  error // the node has gone
+	err  error // the connection to the node has ended
 }
 
 // run starts the ranks, and handles events until all ranks have ended.
@@ -97,8 +97,8 @@ func (h *head) run(ctx context.Context, layout string) error {
 // maxTold is the maximum number of queued messages for a node that does not read.
 const maxTold = 16
 
-// tell queues a message for a node. It never blocks, because a lost host reads nothing and the
-// others must end all the same. If the queue is full, it closes the connection to the node.
+// tell queues a message for a node. It never blocks: a lost host reads nothing, and the other hosts must
+// still receive their messages. If the queue is full, it closes the connection to the node.
 func (r *remote) tell(m *message) {
 	select {
 	case r.told <- m:

@@ -44,7 +44,7 @@ type channel struct {
 	sends   [][]byte
 	free    provider.Packets
 	windows [][]byte
-	dead    wire.Reason // why the other end has gone; 0: it is there
+	dead    wire.Reason // why the other end has ended; 0 if it has not
 	told    bool        // up has been notified of this
 	closed  bool
 	memory  *provider.Budget
@@ -84,7 +84,7 @@ func (ch *channel) Writing(int) bool    { return false }
 // Land does nothing: a reply within the node costs no round trip.
 func (ch *channel) Land(int, int, int, []byte, bool) bool { return false }
 
-// gone notifies up, when it sends, that the other end has gone.
+// gone notifies up, when it sends, that the other end has ended.
 func (ch *channel) gone() bool {
 	if ch.dead != 0 && !ch.told {
 		ch.told = true

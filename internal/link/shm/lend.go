@@ -109,7 +109,7 @@ const (
 
 func (c *pace) init() { *c = pace{way: byRing, left: turnSlower, own: unmeasured} }
 
-// sent records that a frame has gone. theirs are the speeds of the receiver's copies by each way. Through the ring, both
+// sent records that a frame was sent. theirs are the speeds of the receiver's copies by each way. Through the ring, both
 // sides copy at the same time, and the slower one counts.
 func (c *pace) sent(theirs [ways]uint64) {
 	if c.left--; c.left > 0 {

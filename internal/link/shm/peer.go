@@ -232,7 +232,7 @@ type departure struct {
 	why   error
 }
 
-// sweep removes the peers that are gone: those with failed rings, and those that have ended after
+// sweep removes the peers with failed rings, and the peers that have ended after
 // everything that they sent has been received. The views of the last Recv must have expired. The
 // caller must hold mu.
 func (l *Link) sweep() (gone []departure) {

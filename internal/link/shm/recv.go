@@ -128,7 +128,7 @@ func (l *Link) from(p *peer, frame []byte) bool {
 		p.ports.Contains(binary.BigEndian.Uint16(frame[framing.OffsetSrcPort:]))
 }
 
-// seeOff removes the peers that are gone and calls OnDeparture's function, which may send.
+// seeOff removes the peers that sweep finds and calls OnDeparture's function, which may send.
 func (l *Link) seeOff() {
 	l.mu.Lock()
 	var gone []departure

@@ -17,7 +17,7 @@
 // Channels initialize themselves. The first packet on an uninitialized channel carries a nonce of
 // the sender instead of an epoch. The receiver does not accept it, because it could be an old
 // duplicate. It answers with an epoch, and the sender retransmits the packet under that epoch at
-// once. A receiver that has lost its state does not know the epoch and says so. The sender then
+// once. A receiver that has lost its state does not have the epoch, and sends a NACK (NackEpoch). The sender then
 // returns the message, because it may have been delivered before.
 //
 // The following holds even if the network loses, duplicates, delays or reorders packets, and

@@ -130,7 +130,7 @@ func (s *Sender) Yield(now int64, card int) (p Passage, ok bool) {
 // Resume ends Drain: the endpoint stays loaded, or is loaded again.
 func (s *Sender) Resume(owner int) { s.owners[owner].draining = false }
 
-// Abandon ends a packet of an owner without waiting for an answer, because the owner is gone. The
+// Abandon ends a packet of an owner without waiting for an answer, because the owner has ended. The
 // channel must be initialized again. ok is false if the owner has no packet in flight.
 func (s *Sender) Abandon(owner int) (p Passage, ok bool) {
 	if s.owners[owner].under == 0 {

@@ -83,7 +83,7 @@ type taker interface {
 	cancel(p *passage)
 	// changed is called when the cable has started or stopped sending packets, or has credit again.
 	changed()
-	// lost is called when a session has ended; queued packets are gone.
+	// lost is called when a session has ended, and queued packets are lost.
 	lost()
 	// place returns memory for a packet of n bytes that has arrived in one frame, with nothing
 	// before it, so that it bypasses the input's buffer. nil means that it must use the buffer.
@@ -202,7 +202,7 @@ func (c *cableEnd) hello(now int64, h *framing.FabricHeader, from ethertype.Addr
 	case c.up && from != c.peer, c.known && from != c.peer && !found:
 		return &c.frames.Strangers
 	case c.up && !knows:
-		c.greet(now) // the neighbour may have restarted: this tells it our incarnation
+		c.greet(now) // the neighbour may have restarted: send it this end's incarnation
 		return &c.frames.Stale
 	}
 	if c.known {
@@ -262,7 +262,7 @@ func (c *cableEnd) grant(credit ethertype.Seq) {
 }
 
 // leave ends the session. Received parts of packets proceed, truncated; queued packets are lost.
-// With forget, the neighbour is gone, and this end starts a new incarnation.
+// With forget, the neighbour has ended, and this end starts a new incarnation.
 func (c *cableEnd) leave(forget bool) {
 	c.up, c.starved, c.behind = false, 0, 0
 	c.stop(&c.stats.Lost)

@@ -6,7 +6,7 @@
 //
 // Each host has an Agent. All agents answer probes and receive routes. One of them, the leader,
 // maps the fabric repeatedly, with a pause of myrinet.MapperOptions.Period, and writes routes to
-// all cards. A host becomes leader if it has heard nothing from a leader for three periods plus a
+// all cards. A host becomes leader if it has received nothing from a leader for three periods plus a
 // random time of up to two periods, or after its start for one period plus up to one. If two hosts
 // map the same network, the one with the lower identity continues. If a leader has given way to a
 // host that it knows only from others, and that host stays silent, it does not do so again
@@ -68,7 +68,7 @@
 // While old and new routes are in use at the same time, both together must be free of deadlock. The
 // leader knows the routes of each host: it compares the digest that the host reports with the
 // tables that it has written. If old and new routes together could deadlock, or if it does not know
-// the old ones, it first tells those hosts to use no routes. It cannot see a host that has old
+// the old ones, it first orders those hosts to use no routes. It cannot see a host that has old
 // routes and that it cannot reach, or a link that comes back while routes are written. In these
 // cases packets can deadlock until the next mapping, and the fabric breaks them. Each host's table
 // is written in parts of about 1 KiB, which the host confirms. It does not use a table with missing

@@ -4,14 +4,14 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// election decides which host maps. Each host follows the leader that it hears. A host that has
-// heard none for three periods and a random time takes over. Of two mappers, the one with the lower
-// identity continues: the other one yields when it learns of it, directly or from a host that
-// follows it.
+// election decides which host maps. Each host follows the leader whose messages it receives. A host that has
+// received no message from a leader for three periods and a random time takes over. Of two mappers, the one with
+// the lower identity continues. The other one yields when it receives a message from the first one, or from a host
+// that follows the first one.
 type election struct {
 	isLeading bool
 	leader    ethertype.MAC // the followed leader; zero for none
-	heard     int64         // when it was last heard
+	heard     int64         // when its last message arrived
 	patience  int64         // time without a message after which it counts as dead
 	hearsay   bool          // known only from other hosts
 	excused   int64         // additional time, because this host had no CPU
@@ -55,7 +55,7 @@ func (a *Agent) excuse(now int64) bool {
 // better reports whether mapper a has precedence over b.
 func better(a, b ethertype.MAC) bool { return compareMAC(a, b) < 0 }
 
-// hear records a message from a mapper, and reports whether this host follows it.
+// hear records a message from a mapper, and reports whether this host follows that mapper.
 func (a *Agent) hear(now int64, m *message) bool {
 	mapper := m.mapper
 	switch {

@@ -61,7 +61,7 @@ func (a *Agent) had(i int, sum uint64) ([]myrinet.HostRoute, bool) {
 	return nil, false
 }
 
-// withdraw tells hosts to use no routes.
+// withdraw orders hosts to use no routes.
 func (a *Agent) withdraw() {
 	l := &a.lead
 	l.stage, l.req.window = clearing, a.opts.Window
