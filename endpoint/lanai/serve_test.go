@@ -195,7 +195,7 @@ func TestServedUsers(t *testing.T) {
 			t.Fatalf("endpoint %d is refused, want %d: %v", n+1, want+1, full)
 		}
 	}
-	if full == nil || !strings.Contains(full.Error(), "user 4321 has 64 endpoints") {
+	if full == nil || !strings.Contains(full.Error(), "user 4321 has the maximum of 64 endpoints") {
 		t.Errorf("%v", full)
 	}
 	talks(t, b, b, 3)
