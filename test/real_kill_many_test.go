@@ -22,12 +22,12 @@ var manyStages = []string{"begins", "joined", "collects"}
 // manyRunEnv is the number of the run of TestKilledOfMany that a rank is in.
 const manyRunEnv = "BOBNET_TEST_RUN"
 
-// TestKilledOfMany: one of many ranks that connect on first use is killed, ten times, at each stage of
+// TestKilledOfMany: one of many ranks that connect on first use is killed, at each stage of
 // the job. Every other rank learns which one has failed, or that the job cannot start, and ends.
 func TestKilledOfMany(t *testing.T) {
 	size, runs := 12, len(manyStages)
 	if need.Full() {
-		size, runs = 64, 10
+		size, runs = 64, 2*len(manyStages) // about six seconds each
 	}
 	l := newLab(t, lab.Config{N: size})
 	for run := range runs {
