@@ -328,8 +328,11 @@ func (l *Link) ReceiveLong(bool) bool { return false }
 func (l *Link) Cut() bool { return false }
 
 // permit lets p lend frames if this link's user fetches them and the kernel permits it: the process that the kernel
-// has named must have the instance that the hello has named at the address that it has named.
+// has named must have the instance at the address that its hello has named. The caller must hold mu.
 func (l *Link) permit(p *peer) {
+	for class := range p.at.pace {
+		p.at.pace[class].init()
+	}
 	var word [8]byte
 	if !l.fetches || p.pid == 0 || p.instanceAt == 0 || readMemory(p.pid, word[:], p.instanceAt, nil, 0) != nil ||
 		binary.NativeEndian.Uint64(word[:]) != p.instance {

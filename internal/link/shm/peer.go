@@ -79,7 +79,6 @@ func (p *peer) share(m *memory, ours, theirs int) {
 	p.in.init(m, theirs)
 	p.outReads, p.inReads = m.word(ours, offReads), m.word(theirs, offReads)
 	for class := range classes {
-		p.at.pace[class].init()
 		for way := range ways {
 			at := offSpeeds + 8*(ways*class+way)
 			p.outSpeeds[class][way], p.inSpeeds[class][way] = m.word(ours, at), m.word(theirs, at)
